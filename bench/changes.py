@@ -88,7 +88,7 @@ class Cluster:
             )  # fmt: skip
             machine.member.start(now)
 
-        machine.calls = [begin]  # type: ignore[list-item]
+        machine.calls = [begin]
         self.wake(site, self.now)
 
     def kill(self, site: str) -> None:
@@ -125,7 +125,7 @@ class Cluster:
         member = machine.member
         assert member is not None
         for peer, data in inbox:
-            member.receive(self.now, peer, decode_frame(data))
+            member.receive(self.now, peer, decode_frame(data))  # type: ignore[arg-type]
         if machine.alarm <= self.now:
             member.alarm(self.now)
         box = member.drain()

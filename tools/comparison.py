@@ -19,7 +19,7 @@ from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
-from ordercast.plan.protocols import GENUINE
+from ordercast.plan.protocols import PROFILES
 from ordercast.sim.chance import Chance
 from ordercast.sim.overheard import OverheardFrame, PlannedSend, overhear
 
@@ -201,7 +201,7 @@ def _costs(found: Mapping[str, Measured]) -> Iterator[str]:
         yield (
             f"| [`{name}`]({words.page}) | {cost.builder} | {words.delay} | {cost.delay_ms:.1f} |"
             f" {words.messages} | {cost.messages:.1f} | {cost.transmissions:.1f} |"
-            f" {cost.load:.1f} | {cost.engaged:.1f} | {GENUINE[name]} |"
+            f" {cost.load:.1f} | {cost.engaged:.1f} | {PROFILES[name].genuine} |"
         )
 
 

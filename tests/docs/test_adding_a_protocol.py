@@ -159,12 +159,11 @@ def register(copy: Copy, place: str) -> None:
 
 
 def advise(copy: Copy, place: str) -> None:
-    for before, words in (
-        ('    "arrow": arrow,\n', "on_a_tree"),
-        ('    "arrow": NO,\n', "RELAYS"),
-        ("    **dict.fromkeys(\n", '"what passes it"'),
-    ):
-        copy.add(place, before=before, text=f'    "{NAME}": {words},\n')
+    copy.add(
+        place,
+        before='    "arrow": Profile(',
+        text=f'    "{NAME}": Profile(on_a_tree, RELAYS, "what passes it"),\n',
+    )
 
 
 def test_a_toy_protocol_is_added_by_the_list_alone(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.plan.advice import advise
 from ordercast.plan.protocol_costs import Ground
-from ordercast.plan.protocols import COSTS
+from ordercast.plan.protocols import PROFILES
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from support.cases.tables import random_table
@@ -44,7 +44,7 @@ def grounded(table: GroupTable, builder: str) -> Ground:
 
 
 SWAPS = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")
-ALONE = [name for name in COSTS if name not in ("ring", *SWAPS)]
+ALONE = [name for name in PROFILES if name not in ("ring", *SWAPS)]
 
 
 @pytest.mark.parametrize("protocol", ALONE)
@@ -53,7 +53,7 @@ def test_messages_loads_and_hops_are_those_of_the_protocol(protocol: str) -> Non
     for seed in range(6):
         table = table_of(seed)
         for builder in PROTOCOLS[protocol].builders or ("greedy", "balanced"):
-            costs = COSTS[protocol](grounded(table, builder))
+            costs = PROFILES[protocol].costs(grounded(table, builder))
             found = run_each(table, protocol, builder)
             hops = costs.arrive([0.0] * len(table.sites), 1.0)
             loads: defaultdict[str, float] = defaultdict(float)
@@ -86,7 +86,7 @@ def test_after_any_other_message_the_swap_family_costs_what_is_said(protocol: st
         table = table_of(seed)
         structure = Structure(1, table, advise(table, "greedy").forest)
         tellers = with_tellers(structure)
-        costs = COSTS[protocol](grounded(table, "greedy"))
+        costs = PROFILES[protocol].costs(grounded(table, "greedy"))
         hops = costs.arrive([0.0] * len(table.sites), 1.0)
         loads: defaultdict[str, float] = defaultdict(float)
         for place, group in enumerate(sorted(table.groups)):
@@ -116,7 +116,7 @@ def test_an_idle_ring_costs_half_a_turn_of_calls_and_of_the_token() -> None:
     """On average over when the message is sent: the slow token goes round once meanwhile."""
     table = GroupTable.of({"x": ["a", "b", "c"], "y": ["c", "d", "e"]})
     structure = Structure(1, table, advise(table, "greedy").forest)
-    costs = COSTS["ring"](grounded(table, "greedy"))
+    costs = PROFILES["ring"].costs(grounded(table, "greedy"))
     slow, turn, steps = 9 * SECOND, 5 * SECOND // 2, 25
     frames, last = [], []
     for step in range(steps):

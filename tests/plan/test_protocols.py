@@ -12,16 +12,16 @@ from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import advise
 from ordercast.plan.objectives import OBJECTIVES, NetworkModel
-from ordercast.plan.protocols import COSTS, GENUINE, STOPS, advise_protocol, as_json, rows_of
+from ordercast.plan.protocols import PROFILES, advise_protocol, as_json, rows_of
 from support.cases.tables import random_table
 
 TABLE = random_table(12, 6, 4, 3)
 
 
 def test_every_protocol_of_the_registry_has_costs_and_words() -> None:
-    assert set(COSTS) == set(PROTOCOLS) == set(GENUINE) == set(STOPS)
+    assert set(PROFILES) == set(PROTOCOLS)
     advice = advise_protocol(advise(TABLE), TABLE)
-    assert [option.protocol for option in advice.options] == list(COSTS)
+    assert [option.protocol for option in advice.options] == list(PROFILES)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -104,7 +104,7 @@ def test_rounding_decides_nothing() -> None:
     advice = advise_protocol(advise(alone), alone)
     assert advice.chosen.protocol == "propagation"
     equal = advice.reasons[0].partition("; ")[2].partition(" are equal")[0]
-    assert re.split(", | and ", equal) == [name for name in COSTS if name != "propagation"]
+    assert re.split(", | and ", equal) == [name for name in PROFILES if name != "propagation"]
     assert min(option.values.delay for option in advice.options) == 0.0
 
 
@@ -122,7 +122,7 @@ def test_many_sites_get_no_forest_that_the_plan_did_not_build() -> None:
     groups = {f"g{n}": [f"s{n}", f"s{n + 1}"] for n in range(5_100)}
     table = GroupTable.of(groups)
     advice = advise_protocol(advise(table, "star"), table, "star")
-    missing = set(COSTS) - {option.protocol for option in advice.options}
+    missing = set(PROFILES) - {option.protocol for option in advice.options}
     assert missing == {"metagroup", "tom"}
     assert advice.reasons[-1].startswith("Not compared: metagroup, tom, for which")
 
@@ -145,7 +145,7 @@ def test_the_verb_shows_the_table_behind_its_advice(
 ) -> None:
     _, text, _ = run(capsys, file)
     shown = text.split("Protocols:")[1]
-    assert all(f" {protocol} " in shown for protocol in COSTS)
+    assert all(f" {protocol} " in shown for protocol in PROFILES)
     code, out, _ = run(capsys, file, "--json", "--network", "p2p:P=1us,L=5ms")
     found: dict[str, Any] = json.loads(out)
     assert code == 0

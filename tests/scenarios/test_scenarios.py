@@ -45,7 +45,7 @@ def outcome(result: SimResult) -> dict[str, Any]:
         "delivered": result.delivered,
         "data_frames": result.data_frames,
         "faults": result.faults,
-        "violations": [violation.as_json() for violation in result.violations],
+        "violations": [violation._asdict() for violation in result.violations],
         "deliveries": deliveries,
     }
 

@@ -54,7 +54,7 @@ def test_a_violation_names_site_time_and_both_deliveries() -> None:
     recorder = Recorder(("a",), 1)
     recorder.saw(7, "a", [delivery(1, counter=5), delivery(2, counter=4)])
     (violation,) = recorder.violations
-    assert violation.as_json() == {
+    assert violation._asdict() == {
         "check": "keys",
         "witness": {
             "site": "a",

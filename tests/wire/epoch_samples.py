@@ -33,7 +33,7 @@ from ordercast.model.epochs import (
     UseProtocol,
     Voters,
 )
-from ordercast.model.limits import LARGEST_NUMBER
+from ordercast.model.limits import LARGEST_NUMBER, PIPE_WINDOW
 from ordercast.model.messages import Key, Placed
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
@@ -50,6 +50,7 @@ from ordercast.wire.epochs import (
     Whole,
 )
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import samples
 from wire.samples import COUNTS, NAMES, NUMBERS
@@ -149,6 +150,11 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     ),
     "Heard": st.builds(Heard, NUMBERS),
     "TreePacket": st.builds(TreePacket, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
+    "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
+    "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
+    "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
+    "PipeRoom": st.builds(PipeRoom, NUMBERS, st.integers(1, PIPE_WINDOW)),
+    "PipeEnd": st.builds(PipeEnd, NUMBERS, TEXTS),
 }
 frames: st.SearchStrategy[WireFrame] = st.one_of(*KINDS.values())
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(samples.frames, frames)
@@ -282,4 +288,9 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     ),
     "Heard": lambda rng: Heard(number(rng, 1)),
     "TreePacket": lambda rng: TreePacket(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
+    "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
+    "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),
+    "PipeData": lambda rng: PipeData(number(rng, 1), rng.randbytes(100)),
+    "PipeRoom": lambda rng: PipeRoom(number(rng, 1), rng.randint(1, PIPE_WINDOW)),
+    "PipeEnd": lambda rng: PipeEnd(number(rng, 1), "it is not connected here"),
 }  # fmt: skip

@@ -80,6 +80,7 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
@@ -199,6 +200,11 @@ FRAMES: tuple[WireFrame, ...] = (
     Keyed(3, 77, bytes(range(32)), 1),
     Heard(77),
     TreePacket(3, "a", 77, b"packet"),
+    PipeWanted(1, "b"),
+    PipeOffered(2, "a"),
+    PipeData(1, b"bytes"),
+    PipeRoom(1, 65_536),
+    PipeEnd(1, "too many pipes here"),
 )  # fmt: skip
 
 MANY = Many(

@@ -38,6 +38,8 @@ from ordercast.model.limits import (
     MEMBERS,
     PARTS,
     PIECE_BYTES,
+    PIPE_BYTES,
+    PIPE_WINDOW,
     PLACES,
     RECORDS,
     TEXT,
@@ -54,6 +56,7 @@ from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import ChangeRequest, ClosedPart, Fed, Feed, InEpoch, check_change
 from ordercast.wire.frames import Ack, Data
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
 from ordercast.wire.voting import FEW_BYTES, Append, Appended, Install, Vote, Voted, fitting
 from wire import epoch_samples, samples
 from wire.epoch_samples import IMPLICIT, KINDS
@@ -227,6 +230,16 @@ def fed(record: EpochRecord) -> Feed:
         (Heard(0), "stream is 0"),
         (TreePacket(1, "", 1, b""), "'' is not a site's name"),
         (TreePacket(0, "a", 1, b""), "epoch is 0"),
+        (PipeWanted(0, "b"), "number is 0"),
+        (PipeWanted(1, ""), "'' is not a site's name"),
+        (PipeOffered(0, "a"), "number is 0"),
+        (PipeOffered(1, "@"), "'@' is not a site's name"),
+        (PipeData(1, b""), "data: expected `bytes` of length >= 1"),
+        (PipeData(1, bytes(PIPE_BYTES + 1)), "data: expected `bytes` of length <= 32768"),
+        (PipeRoom(1, 0), "count is 0"),
+        (PipeRoom(1, PIPE_WINDOW + 1), "count is 262145"),
+        (PipeEnd(0, ""), "number is 0"),
+        (PipeEnd(1, "\n"), r"why: '\\n' is not printable"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -91,7 +91,8 @@ class _Passed:
         return None
 
     def _common(self, member: SiteNumber) -> Mapping[tuple[SiteNumber, Group], int]:
-        """Per site and group, the place of the site's last message that the member has too."""
+        """Per site and group: the place, at that site, of its last message that the member has
+        too."""
         if member not in self._last_common:
             view = self._view
             last: dict[tuple[SiteNumber, Group], int] = {}

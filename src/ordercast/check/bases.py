@@ -25,7 +25,8 @@ class Bases:
         return any(self._is_below(site, base, message, epoch) for base in bases)
 
     def cover_unplaced(self, site: SiteNumber, message: MessageNumber) -> bool:
-        """The same for a message that nobody delivered; only FIFO tells where it would stand."""
+        """The same for a message that nobody delivered. Only FIFO order shows where it would
+        stand."""
         origin, incarnation, group, seq = self._view.messages[message]
         for base in self._view.sites[site].bases:
             if base.position > 0:
@@ -49,7 +50,8 @@ class Bases:
         )
 
     def _above(self, site: SiteNumber, base: Base) -> tuple[int | None, Mapping[SiteNumber, int]]:
-        """The lowest epoch delivered above the base; per site, the first place of anything so."""
+        """The lowest epoch that the site delivered above the base; and, per site, the first place
+        there of a message that this site delivered above the base."""
         key = (site, base)
         if key not in self._first_above:
             view = self._view

@@ -1,6 +1,7 @@
 """`ordercast bench`: how fast a group of sites is on this machine."""
 
 import argparse
+from dataclasses import fields
 from typing import Any
 
 from ordercast.cli.frame import GOOD, INCOMPLETE, one_of, print_json, whole_number
@@ -48,17 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.bench.run import BenchSpec, run_bench
 
-    spec = BenchSpec(
-        members=args.members,
-        payload=args.payload,
-        seconds=args.seconds,
-        protocol=args.protocol,
-        deliver=args.deliver,
-        durability=args.durability,
-        tls=args.tls,
-        api=args.api,
-        rate=args.rate,
-    )
+    spec = BenchSpec(**{field.name: getattr(args, field.name) for field in fields(BenchSpec)})
     found = run_bench(spec)
     if args.json:
         print_json(found)

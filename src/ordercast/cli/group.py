@@ -13,7 +13,7 @@ from ordercast.cli.requests import (
     site_to_ask,
     status_of,
 )
-from ordercast.cli.runtime import absences, action_arguments, action_of, say
+from ordercast.cli.runtime import absences, action_arguments, action_of, say, table_lines
 from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
@@ -115,14 +115,11 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
             }
         )
         return GOOD
-    width = max(len(group) for group in ["group", *rows])
-    print(f"{'group':<{width}}  primary  members")
+    lines = [("group", "primary", "members")]
     for group, row in rows.items():
         relays = f" (relays: {', '.join(row['extra'])})" if row["extra"] else ""
-        print(f"{group:<{width}}  {row['primary']:<7}  {', '.join(row['members'])}{relays}")
-    lines = absences(excluded, frozen)
-    if lines:
-        print("\n".join(lines))
+        lines.append((group, row["primary"], ", ".join(row["members"]) + relays))
+    print("\n".join([*table_lines(lines), *absences(excluded, frozen)]))
     if via is None:
         say(f"of {cluster.source}, with which the cluster is founded: no site of it answers here")
     else:

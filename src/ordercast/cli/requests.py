@@ -200,7 +200,7 @@ async def _request(
 async def _find_out(
     outcome: _Outcome, client: "Client", cluster: "Cluster", directory: Path, name: str
 ) -> None:
-    """Say what a change waits for, as far as this machine can know."""
+    """Say what a change waits for, as far as this machine can know it."""
     async with asyncio.timeout(ANSWER_S):
         status = await client.status()
     status = await with_managers_view(cluster, directory, status)

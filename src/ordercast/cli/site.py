@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.frame import GOOD, UsageError, print_json
 from ordercast.cli.requests import request_arguments, request_change, site_to_ask, status_of
-from ordercast.cli.runtime import action_arguments, action_of, say
+from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import require_name
 
@@ -95,9 +95,8 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
             {"cluster": cluster.name, "via": via, "manager": status["manager"], "sites": rows}
         )
         return GOOD
-    width = max(len(site) for site in ["site", *rows])
-    print(f"{'site':<{width}}  voter  groups")
+    lines = [("site", "voter", "groups")]
     for site, row in rows.items():
-        voter = "yes" if row["voter"] else "no"
-        print(f"{site:<{width}}  {voter:<5}  {', '.join(row['groups']) or '-'}")
+        lines.append((site, "yes" if row["voter"] else "no", ", ".join(row["groups"]) or "-"))
+    print("\n".join(table_lines(lines)))
     return GOOD

@@ -108,6 +108,11 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
     lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
+        lines.extend(
+            f"{site}: link to {link['peer']} goes through {link['through']}"
+            for link in status.get("links", ())
+            if link["through"]
+        )
     return "\n".join([*lines, *_absences(found)])
 
 

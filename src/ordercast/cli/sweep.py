@@ -137,6 +137,8 @@ def as_text(result: "SweepResult") -> str:
 
 def _table(result: "SweepResult") -> list[str]:
     """The first rows, with the parameters that vary."""
+    from ordercast.plan.report import aligned
+
     results = result.results
     varying = [
         name
@@ -147,15 +149,7 @@ def _table(result: "SweepResult") -> list[str]:
     for row in results.rows[:_SHOWN]:
         shown = [str(row.parameters.get(name, "")) for name in varying]
         cells.append([*shown, row.measure, *_numbers(row)])
-    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
-    left = len(varying) + 1
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]
+    lines = aligned(cells, left=range(len(varying) + 1))
     more = len(results.rows) - _SHOWN
     return [*lines, f"... {more:,} more rows"] if more > 0 else lines
 

@@ -112,8 +112,7 @@ class Engine:
         self.structure = structure = with_tellers(structure) if info.direct else structure
         self.options = options
         self._prompt = options.prompt_stability  # an application waits for what is stable
-        self.incarnation = incarnation
-        self.boot = boot
+        self.incarnation, self.boot = incarnation, boot
         self.parent = structure.parent(name)
         self.now = 0
         self.stirred = True  # something has happened since the last drain

@@ -8,10 +8,9 @@ from ordercast.core.stability.rounds import RoundPaths
 from ordercast.forest.forest import Forest
 from ordercast.forest.labels import Labels
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
-from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
+from ordercast.model.errors import CrossDomain, UnknownGroup
 from ordercast.model.groups import Group, GroupTable, Site
-from ordercast.model.implicit import implicit_group
-from ordercast.model.limits import MEMBERS
+from ordercast.model.implicit import implicit_group, listed_sites
 from ordercast.model.names import nearest
 
 
@@ -95,17 +94,7 @@ class Structure:
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
         """The members of an implicit group, sorted, each once. Raises Error if they make none."""
-        members = tuple(sorted(dict.fromkeys(sites)))
-        if not members:
-            raise ConfigError("sites: none is listed")
-        for site in members:
-            if site not in self.forest.parent:
-                raise ConfigError(
-                    f"sites: there is no site {site!r}{nearest(site, self.forest.parent)}"
-                )
-        if len(members) > MEMBERS:
-            raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
-        return members
+        return listed_sites(sites, self.forest.parent)
 
     def list_name(self, members: tuple[Site, ...]) -> Group:
         """The implicit group of listed sites; "" if they are not listed in order, each once."""

@@ -143,7 +143,8 @@ class Clusters:
                 self._elect(to)
 
     def _reachable(self, node: int) -> tuple[dict[int, float], bool]:
-        """Other clusters of the node's edges by shared weight; is it alone of one in its own?"""
+        """The other clusters that the node's edges touch, by shared weight; and whether the node is
+        the only one of some edge in its own cluster."""
         at = self.label[node]
         shared: dict[int, float] = {}
         alone = False
@@ -257,7 +258,8 @@ class Clusters:
         return sorted({c for edge in self.graph.edges_of[node] for c in self.spread[edge]})
 
     def gather_strays(self) -> None:
-        """Move pieces of clusters that hang together with none of the rest to where they belong."""
+        """Move the pieces of a cluster that share no edge with the rest of it to the clusters that
+        they share most with."""
         for at in range(len(self.members)):
             pieces = sorted(self._pieces(at), key=len)
             for piece in pieces[:-1]:

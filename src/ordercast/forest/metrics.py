@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ordercast.forest.forest import Forest, numbers_of
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.tree import Tree
-from ordercast.model.groups import GroupTable, Site
+from ordercast.model.groups import Group, GroupTable, Site
 
 # What an objective makes of a structure on numbers (table, parent, primary); less is better.
 Cost: TypeAlias = Callable[[IndexedTable, Sequence[int], Sequence[int]], float]
@@ -103,4 +103,13 @@ def extra_sites(forest: Forest, table: GroupTable) -> dict[str, list[Site]]:
                 passed.add(site)
                 site = forest.parent[site]
         found[group] = sorted(passed.difference(members))
+    return found
+
+
+def extra_groups(forest: Forest, table: GroupTable) -> dict[Site, list[Group]]:
+    """The same by site: the groups that each passes on without being a member."""
+    found: dict[Site, list[Group]] = {}
+    for group, sites in sorted(extra_sites(forest, table).items()):
+        for site in sites:
+            found.setdefault(site, []).append(group)
     return found

@@ -42,7 +42,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 def read_history(folder: Path) -> History:
     folder = Path(folder)
     arrow()
-    _require_history(folder)
+    require_history(folder)
     history = History(
         groups=_rows(folder, GroupRow),
         sent=_rows(folder, Sent),
@@ -51,7 +51,10 @@ def read_history(folder: Path) -> History:
         epochs=_rows(folder, EpochRow),
         meta=read_meta(folder / META_FILE),
     )
-    _check_values(history, folder)
+    for event in history.events:
+        check_event(event, str(folder / "events"))
+    for epoch in history.epochs:
+        check_epoch(epoch, str(folder / "epochs"))
     return history
 
 
@@ -91,7 +94,8 @@ def read_meta(path: Path) -> Meta:
     return meta
 
 
-def _require_history(folder: Path) -> None:
+def require_history(folder: Path) -> None:
+    """Say what a folder lacks to be one."""
     if not folder.exists():
         raise ConfigError(f"{folder}: there is no such folder")
     if not folder.is_dir():
@@ -103,12 +107,12 @@ def _require_history(folder: Path) -> None:
 def _rows(folder: Path, kind: type[AnyRow]) -> list[AnyRow]:
     table = next(table for table in TABLES.values() if table.row is kind)
     rows: list[AnyRow] = []
-    for path in _files(folder / table.name):
+    for path in table_files(folder / table.name):
         rows.extend(cast("Iterable[AnyRow]", _file_rows(path, table)))
     return rows
 
 
-def _files(folder: Path) -> list[Path]:
+def table_files(folder: Path) -> list[Path]:
     """The Parquet files of a table, without what Spark and others hide behind `_` and `.`."""
     if not folder.is_dir():
         raise ConfigError(f"{folder}: the table is missing (a folder of Parquet files)")
@@ -168,17 +172,18 @@ def _values(data: Any, column: Column, path: Path) -> Sequence[Any]:
     return values
 
 
-def _check_values(history: History, folder: Path) -> None:
-    for event in history.events:
-        require_kind(event.kind, str(folder / "events"))
-        if event.kind == GAP:
-            gap_message(event, str(folder / "events"))
-    for epoch in history.epochs:
-        if epoch.deliver not in LEVELS:
-            raise ConfigError(
-                f"{folder / 'epochs'}: epoch {epoch.epoch}: field 'deliver': {epoch.deliver!r}"
-                f" is not a level{nearest(epoch.deliver, LEVELS)}"
-            )
+def check_event(event: Event, where: str) -> None:
+    require_kind(event.kind, where)
+    if event.kind == GAP:
+        gap_message(event, where)
+
+
+def check_epoch(epoch: EpochRow, where: str) -> None:
+    if epoch.deliver not in LEVELS:
+        raise ConfigError(
+            f"{where}: epoch {epoch.epoch}: field 'deliver': {epoch.deliver!r} is not a level"
+            f"{nearest(epoch.deliver, LEVELS)}"
+        )
 
 
 def _short(value: object) -> str:

@@ -41,8 +41,9 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An accepted message; (after_position, after_attempt) is its origin's last delivery then.
-    `client`, `request` and `part` say which part of whose request it is, if a daemon's client's."""
+    """An accepted message. (after_position, after_attempt) is the last delivery of its origin at
+    that time. If a client of a daemon sent it: `client`, its `request`, and the `part` of that
+    request."""
 
     origin: str
     incarnation: int

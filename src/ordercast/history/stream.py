@@ -4,7 +4,6 @@ Rows come as columns, in the order in which they stand in the file. Everything i
 temporary name and put in its place when it is whole.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,15 +12,7 @@ from typing import Any
 from ordercast.history.rows import Meta
 from ordercast.history.schema import arrow, arrow_schema, parquet
 from ordercast.history.tables import TABLES
-from ordercast.history.writer import (
-    META_FILE,
-    building_name,
-    encode_meta,
-    put,
-    require_free,
-    why,
-)
-from ordercast.model.errors import ConfigError
+from ordercast.history.writer import META_FILE, built, encode_meta
 
 _ROWS = 65_536  # in a row group
 
@@ -95,15 +86,5 @@ class HistoryStream:
 @contextmanager
 def stream_history(folder: Path, *, replace: bool = False) -> Iterator[HistoryStream]:
     """A history that appears at `folder` when the block ends well, and not at all otherwise."""
-    arrow()  # a missing extra is told before anything is touched
-    folder = Path(folder).resolve()
-    require_free(folder, replace)
-    building = building_name(folder)
-    try:
-        building.mkdir(parents=True)
+    with built(folder, replace) as building:
         yield HistoryStream(building)
-        put(building, folder)
-    except OSError as error:
-        raise ConfigError(f"{folder}: cannot write a history: {why(error)}") from None
-    finally:
-        shutil.rmtree(building, ignore_errors=True)

@@ -6,7 +6,10 @@ Readers and writers of any kind (Arrow here, Spark in the pipeline) take the sch
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
+
+import msgspec
 
 from ordercast.history.rows import Delivered, EpochRow, Event, GroupRow, Row, Sent
 
@@ -15,6 +18,10 @@ INT32 = "int32"
 STRING = "string"
 BOOL = "bool"
 BINARY = "binary"
+_TYPES = {int: INT64, str: STRING, bool: BOOL, bytes: BINARY}
+
+# Last in a row, so that rows without a client have the hash they had before there were clients.
+REQUEST = ("client", "request", "part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,94 +43,24 @@ class Table:
     order: Callable[[Any], Any]
 
 
-def _columns(**types: str) -> tuple[Column, ...]:
-    """A trailing `?` marks an optional column; every table may carry `run`."""
-    return tuple(
-        Column(name, kind.removesuffix("?"), kind.endswith("?"))
-        for name, kind in {**types, "run": f"{STRING}?"}.items()
-    )
+def _table(name: str, row: type[Row], *order: str, **types: str) -> Table:
+    """A column for each field of the row; one whose field may be None is optional. `types` are
+    those that the row does not tell."""
+    columns = []
+    for field in msgspec.structs.fields(row):
+        (kind,) = {*(get_args(field.type) or (field.type,))} - {NoneType}
+        optional = NoneType in get_args(field.type)
+        columns.append(Column(field.name, types.get(field.name, _TYPES[kind]), optional))
+    return Table(name, row, tuple(columns), attrgetter(*order))
 
-
-# Last in a row, so that rows without a client have the hash they had before there were clients.
-REQUEST = (
-    Column("client", STRING, optional=True),
-    Column("request", INT64, optional=True),
-    Column("part", INT64, optional=True),
-)
 
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
-        Table(
-            "groups",
-            GroupRow,
-            _columns(epoch=INT64, group_name=STRING, site=STRING, live=BOOL),
-            attrgetter("site", "epoch", "group_name"),
-        ),
-        Table(
-            "sent",
-            Sent,
-            _columns(
-                origin=STRING,
-                incarnation=INT64,
-                group_name=STRING,
-                seq=INT64,
-                after_position=INT64,
-                after_attempt=INT64,
-                sent_ns=INT64,
-                size=INT32,
-                digest=f"{INT64}?",
-            )
-            + REQUEST,
-            attrgetter("origin", "sent_ns", "group_name", "incarnation", "seq"),
-        ),
-        Table(
-            "deliveries",
-            Delivered,
-            _columns(
-                site=STRING,
-                position=INT64,
-                attempt=INT64,
-                epoch=INT64,
-                group_name=STRING,
-                origin=STRING,
-                incarnation=INT64,
-                seq=INT64,
-                delivered_ns=INT64,
-                digest=f"{INT64}?",
-                order_key=f"{BINARY}?",
-            )
-            + REQUEST,
-            attrgetter("site", "position", "attempt"),
-        ),
-        Table(
-            "events",
-            Event,
-            _columns(
-                site=STRING,
-                n=INT64,
-                kind=STRING,
-                position=INT64,
-                attempt=INT64,
-                epoch=INT64,
-                at_ns=INT64,
-                detail=STRING,
-            ),
-            attrgetter("site", "n"),
-        ),
-        Table(
-            "epochs",
-            EpochRow,
-            _columns(
-                epoch=INT64,
-                domain=STRING,
-                deliver=STRING,
-                on_failure=STRING,
-                protocol=STRING,
-                reason=STRING,
-                decided_ns=INT64,
-            ),
-            attrgetter("epoch", "domain"),
-        ),
+        _table("groups", GroupRow, "site", "epoch", "group_name"),
+        _table("sent", Sent, "origin", "sent_ns", "group_name", "incarnation", "seq", size=INT32),
+        _table("deliveries", Delivered, "site", "position", "attempt"),
+        _table("events", Event, "site", "n"),
+        _table("epochs", EpochRow, "epoch", "domain"),
     )
 }

@@ -6,7 +6,8 @@ reader sees all of a history or none of it.
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,28 @@ _PART = "part-00000.parquet"
 
 def write_history(history: History, folder: Path, *, replace: bool = False) -> None:
     """Write all tables and `meta.json`. With `replace`, a history that is there goes first."""
-    arrow()  # a missing extra is told before anything is touched
-    folder = Path(folder).resolve()
-    require_free(folder, replace)
-    building = building_name(folder)
-    try:
-        building.mkdir(parents=True)
+    with built(folder, replace) as building:
         for name, rows in history.tables().items():
             (building / name).mkdir()
             write_table(TABLES[name], rows, building / name / _PART)
         (building / META_FILE).write_bytes(encode_meta(history.meta))
-        put(building, folder)
+
+
+@contextmanager
+def built(folder: Path, replace: bool) -> Iterator[Path]:
+    """A folder to fill, which becomes `folder` when the block ends well. It lies beside its place,
+    so that it can be renamed, and is hidden, so that nobody reads it."""
+    arrow()  # a missing extra is told before anything is touched
+    folder = Path(folder).resolve()
+    _require_free(folder, replace)
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        building.mkdir(parents=True)
+        yield building
+        _put(building, folder)
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot write a history: {why(error)}") from None
+        why = error.strerror or str(error).splitlines()[0]
+        raise ConfigError(f"{folder}: cannot write a history: {why}") from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
@@ -62,12 +72,7 @@ def encode_meta(meta: Meta) -> bytes:
     return msgspec.json.format(msgspec.json.encode(meta, order="sorted"), indent=1) + b"\n"
 
 
-def building_name(folder: Path) -> Path:
-    """Beside its place, so that it can be renamed; hidden, so that nobody reads it."""
-    return folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-
-
-def require_free(folder: Path, replace: bool) -> None:
+def _require_free(folder: Path, replace: bool) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -78,7 +83,7 @@ def require_free(folder: Path, replace: bool) -> None:
     raise ConfigError(f"{folder}: is not empty; a history is written to a new or empty folder")
 
 
-def put(building: Path, folder: Path) -> None:
+def _put(building: Path, folder: Path) -> None:
     if folder.exists():
         leaving = folder.with_name(f".{folder.name}.{os.getpid()}.old")
         folder.replace(leaving)
@@ -86,7 +91,3 @@ def put(building: Path, folder: Path) -> None:
         shutil.rmtree(leaving)
     else:
         building.replace(folder)
-
-
-def why(error: OSError) -> str:
-    return error.strerror or str(error).splitlines()[0]

@@ -25,7 +25,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.limits import LASTS, MEMBERS, PLACES, RECORDS, VOTERS
 
 
-class JoinGroup(Packed, frozen=True, tag="j"):
+class _OfMember(Packed, frozen=True):
     group: Group
     site: Site
 
@@ -34,13 +34,12 @@ class JoinGroup(Packed, frozen=True, tag="j"):
         check_site(self.site, "site")
 
 
-class LeaveGroup(Packed, frozen=True, tag="l"):
-    group: Group
-    site: Site
+class JoinGroup(_OfMember, frozen=True, tag="j"):
+    """The site becomes a member of the group."""
 
-    def check(self) -> None:
-        check_named_group(self.group, "group")
-        check_site(self.site, "site")
+
+class LeaveGroup(_OfMember, frozen=True, tag="l"):
+    """The site is a member of the group no longer."""
 
 
 class AddGroup(Packed, frozen=True, tag="g"):
@@ -69,11 +68,15 @@ class AddSite(Packed, frozen=True, tag="s"):
         check_text(self.address, "address")
 
 
-class RetireSite(Packed, frozen=True, tag="r"):
+class _OfSite(Packed, frozen=True):
     site: Site
 
     def check(self) -> None:
         check_site(self.site, "site")
+
+
+class RetireSite(_OfSite, frozen=True, tag="r"):
+    """The site leaves all its groups, and the roster."""
 
 
 class UseBuilder(Packed, frozen=True, tag="b"):
@@ -100,20 +103,12 @@ class UseProtocol(Packed, frozen=True, tag="p"):
             check_site(self.site, "site")
 
 
-class AddVoter(Packed, frozen=True, tag="v"):
+class AddVoter(_OfSite, frozen=True, tag="v"):
     """Let a site of the roster decide with the others; no domain is closed for it."""
 
-    site: Site
 
-    def check(self) -> None:
-        check_site(self.site, "site")
-
-
-class RemoveVoter(Packed, frozen=True, tag="w"):
-    site: Site
-
-    def check(self) -> None:
-        check_site(self.site, "site")
+class RemoveVoter(_OfSite, frozen=True, tag="w"):
+    """Let a voter decide no longer; no domain is closed for it."""
 
 
 Edit: TypeAlias = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.names import nearest, require_distinct, require_name, shown
+from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
 
 Site: TypeAlias = str
 Group: TypeAlias = str
@@ -84,9 +84,7 @@ def _unique(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
 
 
 def _table(data: Mapping[str, Any], source: str) -> GroupTable:
-    for key in data:
-        if key not in _KEYS:
-            raise ConfigError(f"{source}: unknown key {shown(key)}{nearest(key, _KEYS)}")
+    require_keys(data, _KEYS, source)
     if "groups" not in data:
         raise ConfigError(f"{source}: the table [groups] is missing")
     groups = _groups(data["groups"], source)

@@ -44,6 +44,14 @@ def shown(value: object) -> str:
         return f"this {type(value).__name__}"
 
 
+def require_keys(given: Iterable[str], known: Iterable[str], where: str, what: str = "key") -> None:
+    """ConfigError for a name that is not known."""
+    names = tuple(known)
+    for name in given:
+        if name not in names:
+            raise ConfigError(f"{where}: unknown {what} {shown(name)}{nearest(name, names)}")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to say after an unknown name: the closest known one, or all of them when few."""
     candidates = list(known)

@@ -18,6 +18,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.peers import LinkStatus
+from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, open_store
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.running import CLOSE_S, RunningSite
@@ -90,8 +91,8 @@ class LocalCluster:
         self.nodes.clear()
 
     async def start(self, site: Site) -> Node:
-        """Start a site, at first or on the store that it left. Raises ConfigError for a site that
-        there is not, or that runs already; StoreCorrupt."""
+        """Start a site, at first or on the store that it left. Raises ConfigError if there is no
+        such site, or if it runs already; StoreCorrupt."""
         self._require(site)
         if site in self.nodes:
             raise ConfigError(f"site {site!r} runs already")
@@ -151,7 +152,7 @@ class LocalCluster:
 
     def split(self, *sides: Sequence[Site]) -> None:
         """From now on nothing passes between two of these sides; sites in none are as before.
-        Raises ConfigError for a site that there is not."""
+        Raises ConfigError if there is no such site."""
         self._sides.clear()
         for number, side in enumerate(sides):
             for site in side:
@@ -239,6 +240,9 @@ class _Wire:
 
     def links(self) -> list[LinkStatus]:
         return []
+
+    def relayed(self) -> RelayCounts:
+        return RelayCounts()
 
     async def close(self) -> None:
         self._open = False

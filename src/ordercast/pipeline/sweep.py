@@ -103,7 +103,7 @@ def sweep(
 
 def audit_history(spark: "SparkSession", folder: Path, *, causal: bool = False) -> "AuditResult":
     """The verdict on a history in a folder, which the session's executors must be able to read."""
-    from ordercast.pipeline.audits.face import audit
+    from ordercast.pipeline.audits.face import audit_tables
 
     try:
         tables = {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}
@@ -112,15 +112,7 @@ def audit_history(spark: "SparkSession", folder: Path, *, causal: bool = False) 
             f"{folder}: Spark cannot read it: {told(error)}; put it where the cluster finds it and"
             " run 'ordercast audit'"
         ) from None
-    return audit(
-        spark,
-        deliveries=tables["deliveries"],
-        sent=tables["sent"],
-        groups=tables["groups"],
-        events=tables["events"],
-        epochs=tables["epochs"],
-        causal=causal,
-    )
+    return audit_tables(spark, tables, causal=causal)
 
 
 def run_sweep(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENDINGS = (".svg", ".png")
-_PIXELS_PER_INCH = 110
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -62,14 +61,14 @@ def style() -> Iterator[None]:
         yield
 
 
-def save(figure: "Figure", path: str) -> None:
+def save(figure: "Figure", path: str, pixels_per_inch: int = 110) -> None:
     """Write beside the target and rename, so that nobody finds half a picture."""
     target = Path(path)
     ending = target.suffix.lower()
     draft = target.with_name(f".ordercast-{os.getpid()}{ending}")
     said = ("Creator", "Date", "Format", "Type") if ending == ".svg" else ("Software",)
     try:
-        figure.savefig(draft, dpi=_PIXELS_PER_INCH, metadata=dict.fromkeys(said))
+        figure.savefig(draft, dpi=pixels_per_inch, metadata=dict.fromkeys(said))
         draft.replace(target)
     except OSError as error:
         raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None

@@ -67,7 +67,8 @@ def unit_rate(table: GroupTable) -> float:
 def cost_of(objective: str, table: GroupTable, model: NetworkModel = LAN) -> Cost:
     """The objective as a cost function for builders that choose between structures.
 
-    A builder may try structures on a part of the table, hence a rate per weight, not in all.
+    A builder may try structures on a part of the table, so the rate is that of a weight of 1.0, not
+    of the whole table.
     """
     rate = unit_rate(table)
 

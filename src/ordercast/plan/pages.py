@@ -49,11 +49,8 @@ def _rows(panels: Sequence[Panel], limit: float) -> Page:
     for panel in panels:
         if x > 0 and x + panel.width > limit + 1e-9:
             x, y, row_height = 0.0, y + row_height + PANEL_GAP, 0.0
-        boxes += [Box(b.site, b.x + x, b.y + y, b.width, b.stub) for b in panel.boxes]
-        links += [
-            Edge(k.parent, k.child, tuple((a + x, b + y) for a, b in k.points), k.stacked)
-            for k in panel.links
-        ]
+        boxes += [box.moved(x, y) for box in panel.boxes]
+        links += [link.moved(x, y) for link in panel.links]
         width = max(width, x + panel.width)
         x += panel.width + PANEL_GAP
         row_height = max(row_height, panel.height)

@@ -5,12 +5,12 @@ A box is a site, the stripe below it has one piece per group that it is in. Dark
 a bundle of strands, one per group that travels over it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ordercast.forest.forest import Forest
-from ordercast.forest.metrics import Metrics, extra_sites
+from ordercast.forest.metrics import Metrics, extra_groups
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.plan.captions import NAME, SMALL, TITLE, headline, short, text_width
 from ordercast.plan.colours import INK, PALETTE, PAPER, colour_groups, ink_on
@@ -71,7 +71,7 @@ class _Picture:
             for site in table.groups[group]:
                 self.groups_of[site].append(group)
         self.primaries = set(forest.primary.values())
-        self.extra = _by_site(extra_sites(forest, table))
+        self.extra = extra_groups(forest, table)
         self.carried = _carried(forest, table)
         self.children: dict[Site, list[Site]] = {}
         for site in self.groups_of:
@@ -135,11 +135,9 @@ class _Picture:
     def draw(self, axes: "Axes", dx: float, dy: float) -> None:
         bundles = self._bundles() if self.colouring.each_group else {}
         for link in self.page.links:
-            points = tuple((x + dx, y + dy) for x, y in link.points)
-            moved = Edge(link.parent, link.child, points, link.stacked)
-            self._draw_link(axes, moved, bundles.get(link.child))
+            self._draw_link(axes, link.moved(dx, dy), bundles.get(link.child))
         for box in self.page.boxes:
-            self._draw_box(axes, Box(box.site, box.x + dx, box.y + dy, box.width, box.stub))
+            self._draw_box(axes, box.moved(dx, dy))
 
     def _bundles(self) -> dict[Site, _Bundle]:
         """The strands to each child, side by side where they leave the parent."""
@@ -238,14 +236,6 @@ class _Picture:
     def _stripe(self, site: Site) -> list[str]:
         colours = [self.colouring.of_group[group] for group in self.groups_of[site]]
         return colours if self.colouring.each_group else sorted(colours)
-
-
-def _by_site(extra: Mapping[Group, Sequence[Site]]) -> dict[Site, list[Group]]:
-    found: dict[Site, list[Group]] = {}
-    for group in sorted(extra):
-        for site in extra[group]:
-            found.setdefault(site, []).append(group)
-    return found
 
 
 def _carried(forest: Forest, table: GroupTable) -> dict[Site, list[Group]]:

@@ -5,7 +5,7 @@ Each protocol is measured on the plan's forest, or on the best one that it runs 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.forest.forest import numbers_of
@@ -31,54 +31,37 @@ from ordercast.plan.objectives import (
     values_of,
 )
 from ordercast.plan.protocol_costs import Costs, Ground, on_a_tree, symmetric, tom, two_phase
-from ordercast.plan.reasons import show
-
-COSTS: Mapping[str, Callable[[Ground], Costs]] = {
-    "propagation": on_a_tree,
-    "centralized": on_a_tree,
-    "metagroup": on_a_tree,
-    "two_phase": two_phase,
-    "symmetric": symmetric,
-    "tom": tom,
-    "ring": ring,
-    "arrow": arrow,
-    "combining": combining,
-    "hybrid": hybrid,
-    "arrow_counting": arrow_counting,
-    "combining_counting": combining_counting,
-}
-"""By protocol; among equals the first is recommended."""
+from ordercast.plan.reasons import listed, show
 
 YES, RELAYS, NO = "yes", "relays too", "no"
-GENUINE: Mapping[str, str] = {
-    "propagation": RELAYS,
-    "centralized": RELAYS,
-    "metagroup": RELAYS,
-    "two_phase": YES,
-    "symmetric": NO,
-    "tom": RELAYS,
-    "ring": NO,
-    "arrow": NO,
-    "combining": NO,
-    "hybrid": NO,
-    "arrow_counting": NO,
-    "combining_counting": NO,
-}
-"""Whether only the origin and the members of a group take part in its messages, in general."""
+_PASSING, _ALL = "what passes it", "the domain"
 
-STOPS: Mapping[str, str] = {
-    "propagation": "what passes it",
-    "centralized": "the domain (centre)",
-    "metagroup": "what passes it",
-    "two_phase": "its groups",
-    "symmetric": "the domain",
-    "tom": "what passes it",
-    **dict.fromkeys(
-        ("ring", "arrow", "combining", "hybrid", "arrow_counting", "combining_counting"),
-        "the domain",
-    ),
+
+class Profile(NamedTuple):
+    """What a message costs; whether only its origin and the members of its group take part in it,
+    in general; what a site that crashes holds up, at level `agreed`, until it is back or
+    excluded."""
+
+    costs: Callable[[Ground], Costs]
+    genuine: str
+    stops: str
+
+
+PROFILES: Mapping[str, Profile] = {
+    "propagation": Profile(on_a_tree, RELAYS, _PASSING),
+    "centralized": Profile(on_a_tree, RELAYS, "the domain (centre)"),
+    "metagroup": Profile(on_a_tree, RELAYS, _PASSING),
+    "two_phase": Profile(two_phase, YES, "its groups"),
+    "symmetric": Profile(symmetric, NO, _ALL),
+    "tom": Profile(tom, RELAYS, _PASSING),
+    "ring": Profile(ring, NO, _ALL),
+    "arrow": Profile(arrow, NO, _ALL),
+    "combining": Profile(combining, NO, _ALL),
+    "hybrid": Profile(hybrid, NO, _ALL),
+    "arrow_counting": Profile(arrow_counting, NO, _ALL),
+    "combining_counting": Profile(combining_counting, NO, _ALL),
 }
-"""What a site that crashes holds up, at level `agreed`, until it is back or excluded."""
+"""By protocol; among equals the first is recommended."""
 
 _BUILD_MORE = 5_000  # sites, at most: forests are built that the plan itself does not compare
 _NAMED = 3  # so many others are named beside the best
@@ -98,7 +81,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolAdvice:
-    """`options` in the order of COSTS; those without a forest here are left out, and named."""
+    """`options` in the order of PROFILES; those without a forest here are left out, and named."""
 
     chosen: Option
     options: Sequence[Option]
@@ -109,27 +92,28 @@ def advise_protocol(
     plan: Plan, table: GroupTable, builder: str = AUTO, model: NetworkModel = LAN
 ) -> ProtocolAdvice:
     """`plan` is what `advise` made of the same table with the same builder and model."""
-    indexed = IndexedTable.of(table)
+    indexed, rate = IndexedTable.of(table), unit_rate(table)
     grounds: dict[str, Ground] = {}
+
+    def option(protocol: str, on: Candidate) -> Option:
+        if on.builder not in grounds:
+            grounds[on.builder] = Ground(indexed, *numbers_of(on.forest, indexed))
+        return _option(protocol, on.builder, grounds[on.builder], rate, model)
+
     forests = {candidate.builder: candidate for candidate in plan.compared}
     options, missing = [], []
-    for protocol in COSTS:
+    for protocol in PROFILES:
         usable = _forests(protocol, plan, table, indexed, forests, model)
         if not usable:
             missing.append(protocol)
             continue
-        for each in usable:
-            if each.builder not in grounds:
-                grounds[each.builder] = Ground(indexed, *numbers_of(each.forest, indexed))
-        found = [
-            _option(protocol, each.builder, grounds[each.builder], unit_rate(table), model)
-            for each in usable
-        ]
+        found = [option(protocol, each) for each in usable]
         options.append(min(found, key=lambda each: rank(each.values, plan.objective, each.builder)))
     ranked = sorted(options, key=lambda each: _order(each, plan.objective))
-    reasons = [*_explain(ranked, plan.objective, unit_rate(table) * len(table.groups))]
-    more = list(_on_others(plan, indexed, grounds, unit_rate(table), model))
-    reasons += _alternatives(ranked[0], [*ranked, *more], plan.objective)
+    reasons = [*_explain(ranked, plan.objective, rate * len(table.groups))]
+    if len(table.sites) <= _BUILD_MORE:
+        ranked += [option(*other) for other in _on_others(plan)]
+    reasons += _alternatives(ranked[0], ranked, plan.objective)
     if missing:
         reasons.append(
             f"Not compared: {', '.join(missing)}, for which other forests would have to be built"
@@ -153,7 +137,7 @@ def as_json(advice: ProtocolAdvice) -> dict[str, Any]:
                 "busiest": option.busiest,
                 "utilisation": option.values.utilisation,
                 "genuine": option.genuine,
-                "crash_stops": STOPS[option.protocol],
+                "crash_stops": PROFILES[option.protocol].stops,
             }
             for option in advice.options
         },
@@ -178,7 +162,7 @@ def rows_of(advice: ProtocolAdvice) -> list[tuple[str, ...]]:
                 f"{values.load:,.1f} at {option.busiest}",
                 f"{values.utilisation * 100:,.1f} %",
                 option.genuine,
-                STOPS[option.protocol],
+                PROFILES[option.protocol].stops,
             )
         )
     return rows
@@ -215,45 +199,33 @@ def _forests(
 def _option(
     protocol: str, builder: str, ground: Ground, rate: float, model: NetworkModel
 ) -> Option:
-    costs, table = COSTS[protocol](ground), ground.table
+    costs, table = PROFILES[protocol].costs(ground), ground.table
     values = values_of(table, costs.messages, costs.load, costs.arrive, rate, model)
     busiest = table.sites[values.busiest] if table.sites else ""
     return Option(protocol, builder, values, busiest, _genuine(protocol, ground))
 
 
 def _genuine(protocol: str, ground: Ground) -> str:
-    """As `GENUINE`, but for these groups: who has no relays, or no site outside a group, is."""
-    kind, members = GENUINE[protocol], ground.table.members
+    """The answer of the profile, for these groups: a protocol is genuine here if there are no
+    relays, or if every group has all sites of its domain."""
+    kind, members = PROFILES[protocol].genuine, ground.table.members
     if kind == RELAYS and not any(ground.metrics.extra):
         return YES
     alone = all(len(members[g]) == len(sites) for sites, groups in ground.domains for g in groups)
     return YES if kind == NO and alone else kind
 
 
-def _on_others(
-    plan: Plan,
-    indexed: IndexedTable,
-    grounds: dict[str, Ground],
-    rate: float,
-    model: NetworkModel,
-) -> Iterator[Option]:
+def _on_others(plan: Plan) -> Iterator[tuple[str, Candidate]]:
     """Protocols that run anywhere, on the forests that the plan compared and did not choose."""
-    if len(indexed.sites) > _BUILD_MORE:
-        return
-    for each in plan.compared:
-        if each.builder == plan.chosen.builder:
-            continue
-        if each.builder not in grounds:
-            grounds[each.builder] = Ground(indexed, *numbers_of(each.forest, indexed))
-        for protocol in COSTS:
-            if not PROTOCOLS[protocol].builders:
-                yield _option(protocol, each.builder, grounds[each.builder], rate, model)
+    anywhere = [protocol for protocol in PROFILES if not PROTOCOLS[protocol].builders]
+    others = [each for each in plan.compared if each.builder != plan.chosen.builder]
+    return ((protocol, each) for each in others for protocol in anywhere)
 
 
 def _order(option: Option, objective: str) -> tuple[float, ...]:
     return (
         *rank(option.values, objective, option.builder)[:-1],
-        list(COSTS).index(option.protocol),
+        list(PROFILES).index(option.protocol),
     )
 
 
@@ -274,13 +246,13 @@ def _explain(ranked: Sequence[Option], objective: str, rate: float) -> Iterator[
             f" (it takes fewer than {most:,.0f} per second)"
         )
     if same:
-        told += f"; {_listed(same)} {'are' if len(same) > 1 else 'is'} equal"
+        told += f"; {listed(same)} {'are' if len(same) > 1 else 'is'} equal"
     able = [o for o in worse if chosen.values.overloaded or not o.values.overloaded]
     named = able[:_NAMED] if objective == "delay" else worse[:_NAMED]
     if named:
         told += f"; then {', '.join(f'{o.protocol} {_value(o, objective)}' for o in named)}"
     if objective == "delay" and len(able) < len(worse):
-        told += f"; overloaded: {_listed([o.protocol for o in worse if o not in able])}"
+        told += f"; overloaded: {listed([o.protocol for o in worse if o not in able])}"
     yield f"{told}. Here members of a group send in turn, and what an origin does counts."
 
 
@@ -297,10 +269,6 @@ def _alternatives(chosen: Option, every: Sequence[Option], objective: str) -> It
                 f" {_value(least, other)} against {_value(chosen, other)}"
                 f" (--objective {other} shapes forests for it, too)."
             )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _value(option: Option, objective: str) -> str:

@@ -71,7 +71,7 @@ def _verdict(ranked: Sequence[Candidate], objective: str, rated: bool) -> str:
     if worse:
         sentence += f"; {', '.join(worse)}"
     if equal:
-        names = _and([c.builder for c in equal])
+        names = listed([c.builder for c in equal])
         sentence += f"; {names} {'does' if len(equal) == 1 else 'do'} as well in that,"
         sentence += f" but {chosen.builder} {_tie_break(chosen, equal[0], objective)}"
     return f"{sentence}."
@@ -218,11 +218,11 @@ def _idle_sites(indexed: IndexedTable) -> Iterator[str]:
 
 def _names(names: Sequence[str]) -> str:
     if len(names) <= _LISTED + 1:
-        return _and(names)
+        return listed(names)
     return f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED:,} more"
 
 
-def _and(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 

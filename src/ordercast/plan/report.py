@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ordercast.forest.forest import Forest
-from ordercast.forest.metrics import extra_sites
+from ordercast.forest.metrics import extra_groups, extra_sites
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.plan import protocols
 from ordercast.plan.advice import Plan
@@ -152,7 +152,7 @@ def tree(plan: Plan, table: GroupTable) -> Iterator[str]:
     """The forest as indented text: children below their parent, what each site orders."""
     forest = plan.forest
     load = dict(zip(sorted(table.sites), plan.metrics.load, strict=True))
-    ordered, extra = _ordered_by(forest), _extra_for(forest, table)
+    ordered, extra = _ordered_by(forest), extra_groups(forest, table)
     member = {site for members in table.groups.values() for site in members}
     children: dict[Site | None, list[Site]] = {}
     for site in sorted(forest.parent, reverse=True):
@@ -173,14 +173,6 @@ def _ordered_by(forest: Forest) -> dict[Site, list[Group]]:
     for group in sorted(forest.primary):
         ordered.setdefault(forest.primary[group], []).append(group)
     return ordered
-
-
-def _extra_for(forest: Forest, table: GroupTable) -> dict[Site, list[Group]]:
-    found: dict[Site, list[Group]] = {}
-    for group, sites in sorted(extra_sites(forest, table).items()):
-        for site in sites:
-            found.setdefault(site, []).append(group)
-    return found
 
 
 def _levels(plan: Plan, table: GroupTable) -> Iterator[str]:

@@ -10,7 +10,7 @@ the middle of its children. Lengths are inches, y grows downwards. To keep a pic
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, zip_longest
 from typing import TypeAlias
 
@@ -39,6 +39,9 @@ class Box:
     width: float
     stub: bool = False
 
+    def moved(self, dx: float, dy: float) -> "Box":
+        return replace(self, x=self.x + dx, y=self.y + dy)
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -48,6 +51,9 @@ class Edge:
     child: Site
     points: tuple[tuple[float, float], ...]
     stacked: bool = False
+
+    def moved(self, dx: float, dy: float) -> "Edge":
+        return replace(self, points=tuple((x + dx, y + dy) for x, y in self.points))
 
 
 @dataclass(slots=True)

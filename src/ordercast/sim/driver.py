@@ -147,6 +147,13 @@ class Driver:
                 if not place.syncing:
                     self._sync(now, place)
             return
+        self._reveal(now, place, place.outboxes, box)
+
+    def _notice(self, place: Place, box: MemberBox) -> None:
+        """Note what the outbox says of epochs, in a run that is not steady."""
+
+    def _reveal(self, now: int, place: Place, number: int, box: MemberBox) -> None:
+        """Do duties 3 and 4 of an outbox."""
         if box.then_send:
             self._transmit(now, place.name, box.then_send)
         if box.counted and place.site is not None:
@@ -154,20 +161,7 @@ class Driver:
         if box.deliver:
             self._delivered(now, place.name, box.deliver)
         if box.receipts or box.forget is not None:
-            self._confirm(now, place, place.outboxes, box)
-
-    def _notice(self, place: Place, box: MemberBox) -> None:
-        """Note what the outbox says of epochs, in a run that is not steady."""
-
-    def _reveal(self, now: int, place: Place, number: int, box: MemberBox) -> None:
-        """Do duties 3 and 4 of an outbox that had to wait for a sync."""
-        if box.then_send:
-            self._transmit(now, place.name, box.then_send)
-        if box.counted and place.site is not None:
-            place.site.stored(box.counted)
-        if box.deliver:
-            self._delivered(now, place.name, box.deliver)
-        self._confirm(now, place, number, box)
+            self._confirm(now, place, number, box)
 
     def _confirm(self, now: int, place: Place, number: int, box: MemberBox) -> None:
         for receipt in box.receipts:

@@ -41,9 +41,6 @@ class Violation(NamedTuple):
     check: str
     witness: dict[str, Any]
 
-    def as_json(self) -> dict[str, Any]:
-        return {"check": self.check, "witness": self.witness}
-
 
 class Taken(NamedTuple):
     """A batch that a site took at some time, when its application had seen `after` deliveries."""

@@ -1,7 +1,7 @@
 """What a run gives back: the numbers of `ordercast sim --json`, the verdict and the history."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ordercast.history.rows import History
@@ -51,7 +51,6 @@ class SimResult:
     events: int
     virtual_ns: int
     wall_seconds: float
-    loop_seconds: float
     faults: dict[str, int]
     history: History
     spread: dict[str, int] = field(default_factory=dict)  # the counts of the ways to many
@@ -72,15 +71,11 @@ class SimResult:
                 "control": self.control_frames,
                 "voters": self.voters_frames,
             },
-            "latency_ms": {
-                "mean": self.latency.mean,
-                "p50": self.latency.p50,
-                "p99": self.latency.p99,
-            },
+            "latency_ms": asdict(self.latency),
             "epochs": self.epochs,
             "faults": self.faults,
             **({"dissemination": self.spread} if self.spread else {}),
-            "violations": [violation.as_json() for violation in self.violations],
+            "violations": [violation._asdict() for violation in self.violations],
             "replay": self.replay,
             "history_hash": self.history_hash,
             "events": self.events,

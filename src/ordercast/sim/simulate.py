@@ -43,14 +43,12 @@ def simulate(
     structure = Structure(EPOCH, config.table, forest)
     world = World(config, structure, seed)
     recorder = world.recorder
-    looped = time.perf_counter()
     try:
         world.start()
         world.run(progress)
         _judge_rest(world)
     except Exception as error:  # a protocol that breaks down is a finding, to be replayed
         recorder.violations.append(_breakdown(error, world.now))
-    looped = time.perf_counter() - looped
     epochs = world.epochs
     history = recorder.history(epochs.group_rows(), epochs.epoch_rows(), _meta(config, seed))
     violations = recorder.violations + _verdicts(
@@ -77,7 +75,6 @@ def simulate(
         events=world.events,
         virtual_ns=world.now,
         wall_seconds=time.perf_counter() - begun,
-        loop_seconds=looped,
         faults=dict(sorted(world.injected.items())),
         history=history,
         spread={} if world.spread is None else dict(sorted(world.spread.counts.items())),

@@ -1,12 +1,10 @@
 """Figures a person would print: curves with error bars, direct titles, few colours."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.model.errors import ConfigError
-from ordercast.plan.canvas import can_draw, style
+from ordercast.plan.canvas import can_draw
 from ordercast.plan.colours import INK, PALETTE
 from ordercast.studies.reproduction import Spot
 
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PIXELS_PER_INCH = 160
 MARKERS = ("o", "s", "^", "D", "v", "P")
 COLOURS = {
     "propagation": PALETTE[0],
@@ -33,10 +30,6 @@ def require_figures() -> None:
         raise ConfigError(
             "figures need matplotlib, which the extra 'plot' brings: pip install 'ordercast[plot]'"
         )
-
-
-def our_style() -> AbstractContextManager[None]:
-    return style()
 
 
 def new_figure(
@@ -148,15 +141,3 @@ def legend_above(figure: "Figure", ax: "Axes", columns: int) -> None:
     figure.legend(
         handles, names, loc="outside upper center", ncols=columns, fontsize=9, frameon=False
     )
-
-
-def save(figure: "Figure", path: Path) -> None:
-    """Whole or not there."""
-    draft = path.with_name(f".{path.name}.tmp.png")
-    try:
-        figure.savefig(draft, dpi=_PIXELS_PER_INCH, metadata={"Software": None})
-        draft.replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    finally:
-        draft.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,9 @@ from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_p
 from ordercast.pipeline.sweeps.store import RunStore, write_whole
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
 from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
+from ordercast.plan.canvas import save, style
 from ordercast.studies.catalogue import CATALOGUE
-from ordercast.studies.figures import our_style, require_figures, save
+from ordercast.studies.figures import require_figures
 from ordercast.studies.page import Section, page
 from ordercast.studies.reproduction import SEED, Finding, Reproduction
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 
 INDEX = "index.html"
+_PIXELS_PER_INCH = 160
 _ROWS = "rows"
 _TOLD = "reproduced.json"  # how each figure in the folder came about
 
@@ -56,10 +58,7 @@ class Reproduced:
             "quick": self.quick,
             "failed": [{"seed": run.seed, "error": run.error} for run in self.failed],
             "unreached": [dict(point.config) for point in self.unreached],
-            "findings": [
-                {"statement": f.statement, "verdict": f.verdict, "measured": f.measured}
-                for f in self.findings
-            ],
+            "findings": [asdict(finding) for finding in self.findings],
             "files": [str(file) for file in self.files],
         }
 
@@ -110,8 +109,8 @@ def _reproduce(
     files = write_results(results, out, wanted.name)
     results = read_results(files[-1])  # as the page will find them
     picture = out / f"{wanted.name}.png"
-    with our_style():
-        save(wanted.draw(results), picture)
+    with style():
+        save(wanted.draw(results), str(picture), _PIXELS_PER_INCH)
     return Reproduced(
         name=wanted.name,
         points=len(points),

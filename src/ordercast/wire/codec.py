@@ -24,9 +24,10 @@ from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.pipes import PipeFrame
 from ordercast.wire.voting import Append
 
-WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame
+WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame | PipeFrame
 
 MAGIC: Final = b"ocf"
 VERSION: Final = 5

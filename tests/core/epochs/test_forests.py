@@ -278,14 +278,14 @@ def test_an_adapted_forest_is_legal_and_fits_whatever_changes(
                 back = ((step, 1, 1),) if away else ()
                 layout = folds.fold(layout, Flush(() if away else (step,), back))
                 if layout.flushing is not None:
-                    end: Finish | Open = Open(layout.flushing.number, (), ())
-                    layout = folds.fold(layout, folds.end(layout, end))
+                    opened = Open(layout.flushing.number, (), ())
+                    layout = folds.fold(layout, folds.end(layout, opened))
             else:
                 begun = folds.begin(layout, Begin(f"c{number}", (step,)))
                 layout = folds.fold(layout, begun)
                 if layout.closing:
-                    end = folds.end(layout, Finish(f"c{number}", ()))
-                    layout = folds.fold(layout, end)
+                    finish = folds.end(layout, Finish(f"c{number}", ()))
+                    layout = folds.fold(layout, finish)
                     assert layout.outcomes[f"c{number}"] == ""
             check_layout(layout, none)
             for domain in layout.domains.values():

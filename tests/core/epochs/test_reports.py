@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ordercast.core.epochs import member, reports, window
 from ordercast.core.epochs.records import Folded
-from ordercast.core.epochs.reports import Gathered, log_in_parts, needs_in_parts
+from ordercast.core.epochs.reports import ReportParts, log_in_parts, needs_in_parts
 from ordercast.model.epochs import EndPart, JoinGroup, LeaveGroup
 from ordercast.model.errors import TooLarge
 from ordercast.model.options import MILLISECOND, SECOND
@@ -100,7 +100,7 @@ def test_parts_in_any_order_and_doubled_are_the_whole_again(
         assert reports.joined_needs(needs_in_parts(needs)) == needs
     sent = [*frames[:-1], *frames[:-1]]
     chance.shuffle(sent)
-    gathered = Gathered[LogReport]()
+    gathered = ReportParts[LogReport]()
     older = LogReport(6, (), (), (), 0, len(frames) + 1)
     assert gathered.take(older, 6) is None
     for frame in sent:

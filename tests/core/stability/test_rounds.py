@@ -2,7 +2,7 @@
 
 import pytest
 
-from ordercast.core.stability.arrays import GroupArray, GroupCounts
+from ordercast.core.stability.arrays import LogArray, LogCounts
 from ordercast.core.stability.protocols import PROTOCOLS, part_named
 from ordercast.core.stability.rounds import InfoMessage, RoundHost, RoundMessage, RoundPaths
 from ordercast.model.errors import ConfigError
@@ -105,29 +105,29 @@ def test_a_layout_is_a_tree_of_its_members(ring: list[int], children: dict[int, 
         RoundPaths(ring, children)
 
 
-class _Site(RoundHost[str, GroupArray]):
+class _Site(RoundHost[str, LogArray]):
     """A site of overlapping groups, on a network that delivers at once and in order."""
 
     def __init__(self, name: str, counts: dict[str, int], post: "list[_Post]") -> None:
         self.name = name
         self.counts = counts
         self.post = post
-        self.known: GroupArray = {}
+        self.known: LogArray = {}
 
-    def received(self) -> GroupArray:
-        return {group: (count, 1) for group, count in self.counts.items()}
+    def received(self) -> LogArray:
+        return {group: (count, count, 1, self.name) for group, count in self.counts.items()}
 
-    def send(self, peer: str, message: RoundMessage[GroupArray]) -> None:
+    def send(self, peer: str, message: RoundMessage[LogArray]) -> None:
         self.post.append((self.name, [peer], message))
 
-    def multicast(self, message: RoundMessage[GroupArray]) -> None:
+    def multicast(self, message: RoundMessage[LogArray]) -> None:
         self.post.append((self.name, ["a", "b", "c"], message))
 
-    def stable(self, array: GroupArray) -> None:
+    def stable(self, array: LogArray) -> None:
         self.known = array
 
 
-_Post = tuple[str, list[str], RoundMessage[GroupArray]]
+_Post = tuple[str, list[str], RoundMessage[LogArray]]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -138,8 +138,7 @@ def test_the_same_protocols_track_overlapping_groups(protocol: str) -> None:
     layout = RoundPaths(["a", "b", "c"], {"a": ["b"], "b": ["c"]})
     sites = {name: _Site(name, counts, post) for name, counts in logs.items()}
     parts = {
-        name: part_named(protocol)(name, layout, GroupCounts(), site)
-        for name, site in sites.items()
+        name: part_named(protocol)(name, layout, LogCounts(), site) for name, site in sites.items()
     }
     parts["a"].begin()
     while post:
@@ -147,16 +146,19 @@ def test_the_same_protocols_track_overlapping_groups(protocol: str) -> None:
         for target in targets:
             parts[target].receive(source, message)
     for site in sites.values():
-        assert site.known == {"alpha": (3, 2), "beta": (4, 2), "gamma": (8, 1)}
+        assert site.known == {
+            "alpha": (3, 3, 2, "b"), "beta": (4, 4, 2, "c"), "gamma": (8, 8, 1, "c"),
+        }  # fmt: skip
 
 
-def test_an_entry_counts_when_all_its_members_are_in_it() -> None:
-    counts = GroupCounts()
-    some = counts.least([{"alpha": (5, 1)}, {"alpha": (3, 1), "beta": (2, 1)}])
-    assert counts.stable(some, "alpha", members=2) == 3
-    assert counts.stable(some, "beta", members=2) == 0  # the other one has yet to be asked
-    assert counts.stable(some, "gamma", members=1) == 0
-    before = {"alpha": (3, 2), "beta": (1, 1)}
-    assert counts.difference(some, before) == {"beta": (2, 1)}
-    assert counts.changed(before, counts.difference(some, before)) == some
-    assert counts.size(some) == len("alphabeta") + 16
+def test_an_entry_says_how_many_members_are_in_it_and_who_is_last() -> None:
+    counts = LogCounts()
+    some = counts.least(
+        [{"alpha": (5, 4, 1, "a")}, {"alpha": (3, 3, 1, "b"), "beta": (2, 0, 1, "b")}]
+    )
+    assert some == {"alpha": (3, 3, 2, "b"), "beta": (2, 0, 1, "b")}
+    before = {"alpha": (3, 3, 2, "a"), "beta": (1, 0, 1, "b")}
+    told = counts.difference(some, before)
+    assert told == {"beta": (2, 0, 1, "b")}, "who is last among equals is no news"
+    assert counts.changed(before, told) == {**some, "alpha": (3, 3, 2, "a")}
+    assert counts.size(some) == len("alphabeta") + len("bb") + 24

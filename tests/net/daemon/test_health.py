@@ -23,7 +23,7 @@ GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 LINK = {
     "peer": "b", "state": "connected", "address": "127.0.0.1:1", "since_s": 3.0, "heard_s": 0.1,
     "connections": 2, "bytes_in": 10, "bytes_out": 20, "frames_in": 1, "frames_out": 2,
-    "waiting_bytes": 0, "last_error": "", "mistakes": 0,
+    "waiting_bytes": 0, "last_error": "", "mistakes": 0, "through": "c",
 }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ async def test_idle_connections_keep_no_probe_out(
             writer.close()
     finally:
         await http.close()
-    assert len([r for r in caplog.records if "dropped" in r.message]) == (http.dropped > 0)
+    assert len([r for r in caplog.records if "the oldest go" in r.message]) == (http.dropped > 0)
 
 
 @in_loop
@@ -121,6 +121,7 @@ async def test_metrics_have_every_number_of_the_status() -> None:
     status = await some_status()
     status["window"]["held_by"] = ["b", "c"]
     status["suspects"] = ["b"]
+    status["relayed"] = {"pipes": 2, "opened": 5, "refused": 1, "bytes": 700}
     status["stability"]["waits_for"] = ["c"]
     found = exposition(status)
     assert found is not None
@@ -137,6 +138,11 @@ async def test_metrics_have_every_number_of_the_status() -> None:
         'ordercast_link_up{cluster="local",peer="b",site="a"} 1.0',
         'ordercast_link_bytes_total{cluster="local",direction="out",peer="b",site="a"} 20.0',
         'ordercast_link_connections_total{cluster="local",peer="b",site="a"} 2.0',
+        'ordercast_link_through{cluster="local",peer="b",relay="c",site="a"} 1.0',
+        'ordercast_relayed_pipes{cluster="local",site="a"} 2.0',
+        'ordercast_relayed_pipes_opened_total{cluster="local",site="a"} 5.0',
+        'ordercast_relayed_pipes_refused_total{cluster="local",site="a"} 1.0',
+        'ordercast_relayed_bytes_total{cluster="local",site="a"} 700.0',
         'ordercast_store_failed{cluster="local",site="a"} 0.0',
     ):
         assert line in text.splitlines()
@@ -205,6 +211,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
         "rolled_back", "settled", "excluded", "frozen", "flush", "stability", "dissemination",
+        "relayed",
     } == set(status)  # fmt: skip
     assert set(status["stability"]) == {
         "tracker", "unstable", "rounds", "round_ms", "limit", "to_stable_ms",

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 from ordercast.model.options import MILLISECOND
 from ordercast.net.cluster.addresses import plain_host
 from ordercast.net.cluster.certificates import write_certificates
+from ordercast.net.cluster.sockets import share_of_files
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.strangers import PeerHosts
@@ -84,7 +86,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> TlsConfig:
 def test_a_restarted_site_is_back_within_a_second_whatever_comes(
     run: Runner, tls: bool, certificates: TlsConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """300 idle connections, and a hundred more in each second while it dials again."""
+    """All places are taken, and a hundred more come in each second while it dials again."""
     files = certificates if tls else None
 
     def end(name: str, boot: int, times: LinkTimes) -> End:
@@ -96,9 +98,10 @@ def test_a_restarted_site_is_back_within_a_second_whatever_comes(
             before.transport.connect("a")
             await until(lambda: connected(a, before), "connected")
             with crowd_at(a) as crowd:
-                for _ in range(6):
-                    crowd.come(50)
-                    await asyncio.sleep(0.01)  # the system holds a hundred that are not accepted
+                refused = a.transport.refusals
+                while not refused["too many connections without a hello"]:
+                    crowd.come(10)
+                    await asyncio.sleep(0.002)
                 await before.transport.close()
                 coming = asyncio.create_task(crowd.keep_coming(0.01))
                 async with started(again):
@@ -107,8 +110,6 @@ def test_a_restarted_site_is_back_within_a_second_whatever_comes(
                     await until(lambda: connected(a, again), "it is back", BACK_S)
                     coming.cancel()
                     await until(lambda: a.transport.connections <= 257, "the others are dropped")
-            refused = a.transport.refusals
-            assert refused["too many connections without a hello"] > 0
         assert a.events == [("connected", "b"), ("lost", "b")] * 2
 
     with caplog.at_level(logging.WARNING, "ordercast.net.transport"):
@@ -132,6 +133,28 @@ def test_strangers_from_elsewhere_cannot_take_the_places_of_peers() -> None:
                 peers.come(6)
                 await until(lambda: a.transport.refusals.total() == 20, "elsewhere goes first")
                 await until(lambda: a.transport.connections == 8, "closed")
+
+    on_asyncio(main())
+
+
+def test_strangers_have_at_most_a_quarter_of_the_files_that_a_process_may_open() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (400, before[1]))
+    try:
+        assert share_of_files(256) == 100
+        assert share_of_files(64) == 64
+        a = End("a", AB, times=PATIENT, limits=LinkLimits(crowd=1_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    async def main() -> None:
+        async with started(a):
+            with crowd_at(a) as crowd:
+                for there in range(20, 161, 20):  # the system holds a hundred for us
+                    crowd.come(20)
+                    gone = max(0, there - 100)
+                    await until(lambda: a.transport.refusals.total() == gone, "the oldest go")  # noqa: B023
+                    await until(lambda: a.transport.connections == there - gone, "closed")  # noqa: B023
 
     on_asyncio(main())
 

@@ -203,8 +203,8 @@ MUTANTS = (
     SourceMutant(
         "requests",
         "the parts of a request are one",
-        'by = ("run", *ASKED)',
-        'by = ("run", *ASKED[:2])',
+        'by = ("run", *REQUEST)',
+        'by = ("run", *REQUEST[:2])',
     ),
     SourceMutant(
         "requests",

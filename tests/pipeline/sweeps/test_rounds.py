@@ -19,7 +19,8 @@ from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import SweepSpec, parse_spec, read_spec
 from ordercast.pipeline.sweeps.store import RunStore
 from ordercast.pipeline.sweeps.subject import subject_of
-from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, here
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Task
+from support.harness.runners import here
 
 PLAN = """
 [sweep]

@@ -12,9 +12,9 @@ from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec
 from ordercast.pipeline.sweeps.subject import subject_of
-from ordercast.pipeline.sweeps.tasks import Point, here, tasks_of
+from ordercast.pipeline.sweeps.tasks import Point, tasks_of
+from ordercast.plan.canvas import save, style
 from ordercast.studies.catalogue import CATALOGUE
-from ordercast.studies.figures import our_style, save
 from ordercast.studies.fits import power
 from ordercast.studies.reproduction import AGREES, DIFFERS, Spot
 from ordercast.studies.stab.findings import (
@@ -29,6 +29,7 @@ from ordercast.studies.stab.runs import (
     table_3,
     with_random_trees,
 )
+from support.harness.runners import here
 
 SWEEP = """
 [sweep]
@@ -115,8 +116,8 @@ def test_a_reproduction_measures_draws_and_finds(
     assert findings
     for finding in findings:
         assert "nan" not in finding.measured
-    with our_style():
-        save(each.draw(results), tmp_path / "figure.png")
+    with style():
+        save(each.draw(results), str(tmp_path / "figure.png"))
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 

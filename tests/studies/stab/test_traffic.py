@@ -3,7 +3,7 @@
 import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.core.stability.trigger import Trigger, best_limit, never_stops
+from ordercast.core.stability.trigger import Trigger, best_limit
 from ordercast.studies.stab import traffic as traffic_module
 from ordercast.studies.stab.tracking import Setting, Unsafe, track
 from ordercast.studies.stab.traffic import SECOND, DataLoad, DataTraffic, measure_load
@@ -81,12 +81,12 @@ def test_stab_6_x_is_the_lesser_bound(g: int, q: int, stable: int, of: int, x: i
 
 
 def test_stab_6_senders_can_go_on_if_and_only_if_the_first_bound_is_the_lesser() -> None:
+    """g ≥ Q(1 + 1/α): then X = g − Q."""
     for g in range(1, 60, 7):
-        for q in range(g):
-            for stable in range(11):
-                free = never_stops(g, q, stable, 10)
-                second = (g - 2 * q) * 10 >= (g - q) * (10 - stable)
-                assert free == second
+        for q in range(g - 1):
+            for stable in range(10):
+                free = g * stable >= q * (stable + 10)
+                assert free == (best_limit(g, q, stable, 10) == g - q)
 
 
 def test_a_trigger_measures_what_it_needs() -> None:

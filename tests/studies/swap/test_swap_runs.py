@@ -9,9 +9,9 @@ from ordercast.pipeline.sweeps.results import Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.tables import site_names
-from ordercast.pipeline.sweeps.tasks import Point, here
+from ordercast.pipeline.sweeps.tasks import Point
+from ordercast.plan.canvas import style
 from ordercast.studies.catalogue import CATALOGUE
-from ordercast.studies.figures import our_style
 from ordercast.studies.reproduction import AGREES, PARTLY
 from ordercast.studies.swap.runs import (
     BINARY,
@@ -27,6 +27,7 @@ from ordercast.studies.swap.runs import (
     path,
     traffic,
 )
+from support.harness.runners import here
 
 SMALL = site_names(7)
 
@@ -99,6 +100,6 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
     found = CATALOGUE["swap-locality"].find(locality)
     assert [finding.verdict for finding in found] == [AGREES, AGREES, AGREES, PARTLY]
     assert all(name.replace("_", " ") in found[0].measured for name in PROTOCOLS_OF_SWAP)
-    with our_style():
+    with style():
         assert len(CATALOGUE["swap-latency"].draw(latency).axes) == 6
         assert len(CATALOGUE["swap-locality"].draw(locality).axes) == 2

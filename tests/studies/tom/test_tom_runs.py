@@ -9,12 +9,13 @@ from ordercast.core.order.registry import PROTOCOLS
 from ordercast.pipeline.sweeps.results import Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.tasks import Point, here
+from ordercast.pipeline.sweeps.tasks import Point
+from ordercast.plan.canvas import style
 from ordercast.studies.catalogue import CATALOGUE
-from ordercast.studies.figures import our_style
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
 from ordercast.studies.tom.costs import TRANSMISSIONS
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
+from support.harness.runners import here
 
 EXACT = ("centralized", "propagation", "metagroup", "tom")
 
@@ -77,7 +78,7 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
     assert found["two-phase"].verdict == PARTLY  # from members yes, from outside no
     assert found["centralized"].verdict == found["symmetric"].verdict == DIFFERS
     assert "met exactly at 6 of 6 points" in found["TOM"].measured
-    with our_style():
+    with style():
         assert len(CATALOGUE["tom-table1"].draw(table).axes) == 3
 
 
@@ -85,5 +86,5 @@ def test_of_sessions_the_claims_are_judged() -> None:
     table = results("tom-figure5", [point(n // 10, 1, MEMBERS, n) for n in (20, 40)])
     least, _, tom, engaged = CATALOGUE["tom-figure5"].find(table)
     assert (least.verdict, tom.verdict, engaged.verdict) == (AGREES, DIFFERS, AGREES)
-    with our_style():
+    with style():
         assert len(CATALOGUE["tom-figure5"].draw(table).axes) == 2

@@ -14,8 +14,9 @@ from ordercast.net.site.gaps import Gap
 Note: TypeAlias = tuple[Any, ...]
 """("open",), ("saw", position, group, origin, incarnation, seq, digest), ("confirming", position),
 ("confirmed", position), ("accepted", group, first seq, [digests]), ("rolled", position, how many)
-where deliveries were taken back. What is not judged: ("manager", site), ("standing", state), and
-("refused", why) of what was not taken."""
+where deliveries were taken back. What is not judged: ("manager", site), ("standing", state),
+("epoch", number), ("links", {peer: through which site}), and ("refused", why) of what was not
+taken."""
 
 
 def saw(item: Any) -> Note:

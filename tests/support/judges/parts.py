@@ -17,7 +17,7 @@ from ordercast.history.rows import History, Row
 from ordercast.history.schema import arrow_schema
 from ordercast.history.tables import TABLES
 from ordercast.pipeline.audits import verdicts
-from ordercast.pipeline.audits.cuts import Cuts, no_cuts
+from ordercast.pipeline.audits.cuts import Cuts
 from ordercast.pipeline.audits.driver_work import DriverWork, Gathered
 from ordercast.pipeline.audits.evidence import Evidence, decode, encode
 from ordercast.pipeline.audits.facts import gather
@@ -30,9 +30,12 @@ from ordercast.pipeline.audits.tasks import JudgingTask
 
 
 class Loop(DriverWork):
-    """The driver's loop, with evidence that travels as it does on Spark."""
+    """The driver's loop, with evidence that travels as it does on Spark, and counted passes."""
+
+    passes = 0
 
     def run(self, task: JudgingTask) -> list[Evidence]:
+        self.passes += 1
         return [decode(encode(evidence)) for evidence in super().run(task)]
 
 
@@ -101,6 +104,12 @@ def audit_in_loop(
     }
     assert len(split_runs(history)) == len(numbers.runs)
     return Audited(report, outcome, numbers, work)
+
+
+def no_cuts(sites: int) -> Cuts:
+    """Everything in one part."""
+    zeros = np.zeros(sites, np.int64)
+    return Cuts(1, zeros, zeros, zeros - 1, np.empty((0, 0), np.int64), np.zeros(1, np.int64))
 
 
 def random_cuts(rng: random.Random, history: History, sites: int, count: int) -> Cuts:

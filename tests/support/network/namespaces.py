@@ -85,6 +85,22 @@ class Namespaces:
     def heal(self) -> None:
         self.split(self.sites)
 
+    def cut(self, one: str, two: str, *, both: bool = True) -> None:
+        """What site `one` sends to site `two` is lost, and nobody is told: it goes to a hardware
+        address that nobody has. With `both`, the other way too."""
+        pairs = ((one, two), (two, one)) if both else ((one, two),)
+        for source, target in pairs:
+            nobody = ("lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "eth0")
+            _ip("-n", self._place(source), "neigh", "replace", self.address[target], *nobody)
+
+    def mend(self) -> None:
+        """All links that were cut work again."""
+        for site in self.sites:
+            _ip("-n", self._place(site), "neigh", "flush", "nud", "permanent", "dev", "eth0")
+
+    def _place(self, site: str) -> str:
+        return f"{self.name}-{site}"
+
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)

@@ -43,6 +43,7 @@ class Proxy:
         self.manners = manners or Manners()
         self.calm = False
         self.stalled = False  # nothing passes, nothing is closed
+        self.stalled_forth = self.stalled_back = False  # the same, only to or from the target
         self.record: bytearray | None = None  # what passes is added to it
         self.disturbances: Counter[str] = Counter()
         self.connections = 0
@@ -65,6 +66,9 @@ class Proxy:
             self.cut()
             await asyncio.sleep(0.002)
             quiet = 0 if self._active else quiet + 1
+
+    def stalls(self, *, back: bool) -> bool:
+        return self.stalled or (self.stalled_back if back else self.stalled_forth)
 
     def cut(self) -> None:
         """Reset whatever passes through it now."""
@@ -137,8 +141,8 @@ class _Pipe:
 
     async def run(self) -> None:
         both = [
-            asyncio.create_task(self._pump(self._near[0], self._far[1])),
-            asyncio.create_task(self._pump(self._far[0], self._near[1])),
+            asyncio.create_task(self._pump(self._near[0], self._far[1], back=False)),
+            asyncio.create_task(self._pump(self._far[0], self._near[1], back=True)),
         ]
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         while self._half:
@@ -154,10 +158,12 @@ class _Pipe:
             except OSError:
                 writer.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, back: bool
+    ) -> None:
         with suppress(OSError):
             while data := await reader.read(CHUNK):
-                while self._proxy.stalled:
+                while self._proxy.stalls(back=back):
                     await asyncio.sleep(0.002)
                 if self._proxy.record is not None:
                     self._proxy.record += data

@@ -8,6 +8,7 @@ sends on until there is a file `enough` beside the notes.
 
 import asyncio
 import json
+import logging
 import os
 import random
 import sys
@@ -104,14 +105,17 @@ async def tell_idle(node: Any, notes: Notes, sending: "asyncio.Task[None]") -> N
 
 
 async def tell_status(node: Any, notes: Notes) -> None:
-    """Who leads the voters, and how the site stands, each when it changes."""
+    """Who leads the voters, how the site stands and its epoch, each when it changes; and each
+    change of the sites through which it reaches others."""
     before: dict[str, Any] = {}
     while True:
         status = await node.status()
-        for word in ("manager", "standing"):
-            if word not in before or status[word] != before[word]:
-                before[word] = status[word]
-                notes.add((word, status[word]))
+        links = {link["peer"]: link["through"] for link in status["links"] if link["through"]}
+        told = {**{word: status[word] for word in ("manager", "standing", "epoch")}, "links": links}
+        for word, value in told.items():
+            if word not in before or value != before[word]:
+                before[word] = value
+                notes.add((word, value))
         notes.write()
         await asyncio.sleep(0.1)
 
@@ -149,4 +153,5 @@ async def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     asyncio.run(main(sys.argv[1:]))

@@ -26,6 +26,7 @@ from ordercast.model.epochs import (
     AddGroup,
     Counts,
     Edit,
+    EndPart,
     Flush,
     Lapse,
     LeaveGroup,
@@ -218,7 +219,8 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
                 epoch, names, live, sites, builder, protocol, flush.epochs, build, usual,
                 somehow=True,
             )  # fmt: skip
-    pasts, parts = dict(layout.pasts), (*flush.parts, record)
+    pasts = dict(layout.pasts)
+    parts: tuple[EndPart | Open, ...] = (*flush.parts, record)
     for part in parts:
         pasts.update(counted_in(layout, part.counts))
     frozen = _frozen(layout, flush, old, pasts)

@@ -15,7 +15,7 @@ from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Flushing, Layout
 from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
-from ordercast.core.epochs.reports import Gathered, end_in_parts, joined_log, needs_in_parts
+from ordercast.core.epochs.reports import ReportParts, end_in_parts, joined_log, needs_in_parts
 from ordercast.model.epochs import EndPart, Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
 from ordercast.model.options import Options
@@ -54,7 +54,7 @@ class Excluding:
         self._whole: dict[Site, None] = {}
         self._chosen: Chosen | None = None
         self._proposed = 0  # parts of the end
-        self._parts: dict[Site, Gathered[LogReport]] = {}
+        self._parts: dict[Site, ReportParts[LogReport]] = {}
         self._told_at = 0
         self._moved: dict[Site, tuple[tuple[object, ...], int]] = {}  # progress, and since when
 
@@ -69,7 +69,7 @@ class Excluding:
         if flush is None or frame.flush != self._flush or peer not in flush.members:
             return
         if isinstance(frame, LogReport):
-            parts = self._parts.setdefault(peer, Gathered()).take(frame, frame.flush)
+            parts = self._parts.setdefault(peer, ReportParts()).take(frame, frame.flush)
             if parts is not None:
                 self._reports[peer] = joined_log(parts)
         else:

@@ -16,7 +16,7 @@ from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Domain, Flushing, Layout
 from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled, MemberRecord, Shown, unasked
-from ordercast.core.epochs.reports import Gathered, joined_needs, log_in_parts
+from ordercast.core.epochs.reports import ReportParts, joined_needs, log_in_parts
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.epochs.window import Window, not_in_the_past
@@ -79,7 +79,7 @@ class Flusher:
         self.parked: list[Batch] = []  # own batches that wait for absent sites
         self.confirmed: Confirmed | None = None
         self._past: PastNeeded | None = None  # as the manager last told it
-        self._past_parts = Gathered[PastNeeded]()
+        self._past_parts = ReportParts[PastNeeded]()
         self._renewing: dict[int, None] = {}  # epochs of before this start: it does not go on there
         self.got = 0  # how many batches were fetched since the start
         self._replaying = True

@@ -160,8 +160,8 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     ):
         raise Busy("a flush is under way there")
     for change, other in layout.closing.items():
-        there = {site.lower() for site in other.at}  # a new name may differ by case alone
-        both = sorted(site for site in concerned if site.lower() in there)
+        sites = {site.lower() for site in other.at}  # a new name may differ by case alone
+        both = sorted(site for site in concerned if site.lower() in sites)
         both += sorted(_touched(layout, edits) & _touched(layout, other.edits))
         both += layout.voters if _of_voters(edits) and _of_voters(other.edits) else ()
         if both:
@@ -369,7 +369,8 @@ def _finished(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual,
             somehow=somehow,
         )  # fmt: skip
-    pasts, parts = dict(layout.pasts), (*closing.parts, record)
+    pasts = dict(layout.pasts)
+    parts: tuple[EndPart | Finish, ...] = (*closing.parts, record)
     for part in parts:
         pasts.update(counted_in(layout, part.counts))
     for place, (number, members) in pasts.items():  # a site that joins has nothing of the past

@@ -19,11 +19,10 @@ from ordercast.model.errors import (
     ConfigError,
     CrossDomain,
     NotInMajority,
-    TooLarge,
     UnknownGroup,
 )
 from ordercast.model.groups import Group, GroupTable, Site
-from ordercast.model.limits import MEMBERS
+from ordercast.model.implicit import listed_sites
 from ordercast.model.names import nearest
 
 Build: TypeAlias = Callable[[GroupTable, str, str], Forest]
@@ -159,15 +158,7 @@ class Layout:
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
         """The members of an implicit group, sorted, each once. Raises Error if they make none."""
-        members = tuple(sorted(dict.fromkeys(sites)))
-        if not members:
-            raise ConfigError("sites: none is listed")
-        for site in members:
-            if site not in self.roster:
-                raise ConfigError(f"sites: there is no site {site!r}{nearest(site, self.roster)}")
-        if len(members) > MEMBERS:
-            raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
-        return members
+        return listed_sites(sites, self.roster)
 
     def _connected(self, sites: tuple[Site, ...]) -> bool:
         for names in components(self.groups):

@@ -15,7 +15,7 @@ from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
-from ordercast.core.epochs.reports import Gathered, end_in_parts
+from ordercast.core.epochs.reports import ReportParts, end_in_parts
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
@@ -74,7 +74,7 @@ class Manager:
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[int, int] = {}  # parts of the end of a change, by its number
         self._ends: dict[int, list[EndPart]] = {}
-        self._parts: dict[tuple[int, Site], Gathered[ClosedPart]] = {}
+        self._parts: dict[tuple[int, Site], ReportParts[ClosedPart]] = {}
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
         self.log_entries = _LOG
         self._told = 0  # so many records were fed to everyone, once
@@ -117,7 +117,7 @@ class Manager:
     def closed_part(self, peer: Site, frame: ClosedPart) -> None:
         for closing in self._member.layout.closing.values():
             if self.leads and closing.number == frame.begun and self._concerns(peer, closing):
-                gathered = self._parts.setdefault((frame.begun, peer), Gathered())
+                gathered = self._parts.setdefault((frame.begun, peer), ReportParts())
                 parts = gathered.take(frame, frame.begun)
                 if parts is not None:
                     self._report(peer, closing, tuple(chain(*(part.included for part in parts))))

@@ -92,7 +92,7 @@ class Member:
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
         "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
-        "_late", "_lonely_at", "_made", "_mistakes", "_sent_parts", "_stirred", "_told", "_wishes",
+        "_late", "_lonely_at", "_made", "_mistakes", "_parts_due", "_stirred", "_told", "_wishes",
         "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
         "into_open", "layout", "manager", "manager_at", "name", "now", "options",
         "persisting", "position", "raft", "receipts", "window",
@@ -140,7 +140,7 @@ class Member:
         self._excludes = self.flush.excludes
         self._congested: dict[Site, bool] = {}
         self._told: dict[str, None] = {}  # changes whose closing was reported
-        self._sent_parts: dict[str, int] = {}  # when a report was last sent in parts
+        self._parts_due: dict[str, int] = {}  # when a report in parts may be sent again
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         first_voters = layout.voters
         voter = self._restore(records)
@@ -419,19 +419,19 @@ class Member:
     # --- what the manager is told -----------------------------------------------------------------
 
     def _tell_progress(self, peer: Site, wanted: Iterable[str]) -> None:
-        """How far this site has folded the records, and what it has closed of what is wanted. A
-        report in parts is long: it is not repeated at every beat."""
-        told, streams = list[tuple[str, Included]](), 0
-        for change in wanted:
-            closing = self.layout.closing.get(change)
-            if closing is None or not self.has_closed(change):
+        """How far this site has folded the records, and what it has closed. A report in parts is
+        long: it is sent if it is wanted, and not at every beat."""
+        told, streams, asked = list[tuple[str, Included]](), 0, tuple(wanted)
+        for change, closing in self.layout.closing.items():
+            again = change in asked and self.now >= self._parts_due.get(change, 0)
+            if not self.has_closed(change) or (change in self._parts_due and not again):
                 continue
             included = self.closed(change)
             streams += len(included)
             if streams <= PART:
                 told.append((change, included))
-            elif self.now - self._sent_parts.get(change, -_LONELY) >= _LONELY:
-                self._sent_parts[change] = self.now
+            elif again:
+                self._parts_due[change] = self.now + _LONELY
                 for part in closed_in_parts(closing.number, included):
                     self.say(peer, part)
         self.say(peer, Fed(self.layout.count, tuple(told), *self.flush.news()))
@@ -458,8 +458,8 @@ class Member:
                 if self.manager_at is not None:
                     self._tell_progress(self.manager_at, (change,))
         self._told = {change: None for change in self._told if change in self.layout.closing}
-        if self._sent_parts and not self.layout.closing:
-            self._sent_parts = {}
+        if self._parts_due and not self.layout.closing:
+            self._parts_due = {}
 
     # --- from epoch to epoch ([GS] §5.1 and §5.2.1) -----------------------------------------------
 

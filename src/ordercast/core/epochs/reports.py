@@ -51,7 +51,7 @@ def end_in_parts(begun: int, counts: Counts, lasts: Included) -> list[EndPart]:
     return [EndPart(begun, cut(counts, part), cut(lasts, part)) for part in range(parts)]
 
 
-class Gathered(Generic[P]):
+class ReportParts(Generic[P]):
     """State: the parts of one report that have come so far, and what the report is on."""
 
     def __init__(self) -> None:

@@ -23,7 +23,6 @@ class EarlyBodies:
         self._most, self._most_bytes = bodies, size
         self._held: dict[MessageName, Batch] = {}
         self._bytes = 0
-        self.dropped = 0
 
     def add(self, batch: Batch) -> bool:
         """Keep the body; whether there was room. A repeat changes nothing."""
@@ -31,7 +30,6 @@ class EarlyBodies:
         if name in self._held:
             return True
         if len(self._held) >= self._most or self._bytes + len(batch.body) > self._most_bytes:
-            self.dropped += 1
             return False
         self._held[name] = batch
         self._bytes += len(batch.body)

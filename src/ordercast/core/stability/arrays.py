@@ -2,7 +2,7 @@
 
 [STAB] §3.1 indexes an array by sender: R_i[j] is the last message that member i has from member j.
 The studies use that form, as NumPy vectors. Where groups overlap it has no meaning; there arrays
-are indexed by group (`GroupCounts`).
+are indexed by group (`LogCounts`).
 """
 
 from collections.abc import Iterable
@@ -33,47 +33,16 @@ class Arrays(Protocol[A]):
         ...
 
 
-GroupArray: TypeAlias = dict[Group, tuple[int, int]]
-"""Per group: the least count, and the number of members that it is the least of."""
-
-
-class GroupCounts:
-    """Arrays by group. A site's array does not name groups that the site is no member of, so the
-    site holds up nobody there. Every member adds itself once, so an entry shows whether all members
-    are in it; an entry without all of them counts for nothing."""
-
-    def least(self, arrays: Iterable[GroupArray]) -> GroupArray:
-        found: GroupArray = {}
-        for array in arrays:
-            for group, (count, members) in array.items():
-                least, before = found.get(group, (count, 0))
-                found[group] = (min(least, count), before + members)
-        return found
-
-    def difference(self, new: GroupArray, old: GroupArray) -> GroupArray:
-        return {group: entry for group, entry in new.items() if old.get(group) != entry}
-
-    def changed(self, old: GroupArray, difference: GroupArray) -> GroupArray:
-        return {**old, **difference}
-
-    def size(self, array: GroupArray) -> int:
-        return sum(len(group) + 2 * COUNT_BYTES for group in array)
-
-    @staticmethod
-    def stable(array: GroupArray, group: Group, members: int) -> int:
-        """How many messages of the group are stable, according to the array of a finished round."""
-        count, asked = array.get(group, (0, 0))
-        return count if asked == members else 0
-
-
 LogArray: TypeAlias = dict[Group, tuple[int, int, int, Site]]
 """Per group: the least count of the members' logs, the least count of their settled prefixes, how
 many members are in it, and one member whose log is the shortest."""
 
 
 class LogCounts:
-    """As `GroupCounts`, with both counts of a site (log and settled prefix), and the name of the
-    member that is furthest behind."""
+    """Arrays by group, with both counts of a site (log and settled prefix), and the name of the
+    member that is furthest behind. A site's array does not name groups that the site is no member
+    of, so the site holds up nobody there. Every member adds itself once, so an entry shows whether
+    all members are in it; an entry without all of them counts for nothing."""
 
     def least(self, arrays: Iterable[LogArray]) -> LogArray:
         found: LogArray = {}

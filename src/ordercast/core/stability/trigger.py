@@ -23,11 +23,6 @@ def best_limit(buffer: int, meanwhile: int, stable: int, asked: int) -> int:
     return max(1, limit)
 
 
-def never_stops(buffer: int, meanwhile: int, stable: int, asked: int) -> bool:
-    """Whether senders can go on for ever with the best X: g ≥ Q(1 + 1/α)."""
-    return buffer * stable >= meanwhile * (stable + asked)
-
-
 class Trigger:
     """The trigger of one member. `limit` fixes X; otherwise X follows from measurements. Before the
     first one it is half the buffer.

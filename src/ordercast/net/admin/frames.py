@@ -99,7 +99,7 @@ class Unsubscribe(Packed, frozen=True, tag=6):
 
 
 class Confirm(Packed, frozen=True, tag=7):
-    """`attempt`: that the application has come to, or 0."""
+    """`attempt`: the attempt that the application has come to, or 0."""
 
     id: Ordinal
     position: Natural
@@ -177,7 +177,8 @@ class SubscribedBatches(Packed, frozen=True, tag=5):
 
 
 class Shed(Packed, frozen=True, tag=8):
-    """In place of a batch: so many messages were shed for this site's application."""
+    """In place of a batch: its messages were shed, and the application of this site does not get
+    them."""
 
     id: int
     position: int
@@ -361,7 +362,8 @@ def kind_of(error: Exception) -> str:
 
 
 def error_of(kind: str, reason: str) -> Error:
-    """The same error on this side; one that this side does not know is an `Error`."""
+    """The error as an exception of this side. A kind that this side does not know becomes an
+    `Error`."""
     found = getattr(errors, kind, Error)
     made = found if isinstance(found, type) and issubclass(found, Error) else Error
     return made(reason)

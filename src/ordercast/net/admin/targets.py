@@ -6,9 +6,9 @@ The daemon's word is final: it refuses itself what has changed since it told its
 from collections.abc import Iterable
 
 from ordercast.core.epochs.layout import Layout, components
-from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGroup
+from ordercast.model.errors import CrossDomain, UnknownGroup
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import MEMBERS
+from ordercast.model.implicit import listed_sites
 from ordercast.model.names import nearest
 from ordercast.net.admin.frames import Targets
 
@@ -51,14 +51,7 @@ class KnownTargets:
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
         """Sorted, each once; refused where no one domain has them all."""
         self._require_admitted()
-        members = tuple(sorted(dict.fromkeys(sites)))
-        if not members:
-            raise ConfigError("sites: none is listed")
-        for site in members:
-            if site not in self.sites:
-                raise ConfigError(f"sites: there is no site {site!r}{nearest(site, self.sites)}")
-        if len(members) > MEMBERS:
-            raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
+        members = listed_sites(sites, self.sites)
         if not any(domain.issuperset(members) for domain in self._domains):
             raise CrossDomain(f"{', '.join(members)}: no one domain has all of these sites")
         return members

@@ -7,7 +7,7 @@ with ordercast.blocking.connect("cluster.toml", site="a") as node:
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -26,8 +26,9 @@ T = TypeVar("T")
 
 
 class _AsyncNode(Protocol):
-    """The methods that a node in this process and a daemon's client share, besides changes."""
+    """The methods that a node in this process and a daemon's client share."""
 
+    async def change(self, *edits: Edit, name: str = "") -> None: ...
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
     async def multicast_to(self, sites: Any, payload: Any) -> Any: ...
@@ -102,64 +103,17 @@ class BlockingReceipt:
         self._thread.call(self._receipt.stable())
 
 
-class BlockingChanges:
-    """Changes of the cluster. Each returns when the change is done; ConfigError if it cannot be."""
-
-    def __init__(self, thread: _Thread, node: Any) -> None:
-        self._thread = thread
-        self._changing: ClusterChanges = node
-
-    def change(self, *edits: Edit) -> None:
-        """As `Node.change`: several edits at once, or none of them; raises the same."""
-        self._thread.call(self._changing.change(*edits))
-
-    def join(self, group: Group, site: Site | None = None) -> None:
-        """As `Node.join`; raises the same."""
-        self._thread.call(self._changing.join(group, site))
-
-    def leave(self, group: Group, site: Site | None = None) -> None:
-        """As `Node.leave`; raises the same."""
-        self._thread.call(self._changing.leave(group, site))
-
-    def add_group(self, group: Group, members: Iterable[Site]) -> None:
-        """As `Node.add_group`; raises the same."""
-        self._thread.call(self._changing.add_group(group, members))
-
-    def remove_group(self, group: Group) -> None:
-        """As `Node.remove_group`; raises the same."""
-        self._thread.call(self._changing.remove_group(group))
-
-    def add_site(self, site: Site, address: str) -> None:
-        """As `Node.add_site`; raises the same."""
-        self._thread.call(self._changing.add_site(site, address))
-
-    def retire_site(self, site: Site) -> None:
-        """As `Node.retire_site`; raises the same."""
-        self._thread.call(self._changing.retire_site(site))
-
-    def switch_protocol(self, protocol: str, site: Site = "") -> None:
-        """As `Node.switch_protocol`; raises the same."""
-        self._thread.call(self._changing.switch_protocol(protocol, site))
-
-    def use_builder(self, builder: str, site: Site = "") -> None:
-        """As `Node.use_builder`; raises the same."""
-        self._thread.call(self._changing.use_builder(builder, site))
-
-    def add_voter(self, site: Site) -> None:
-        """As `Node.add_voter`; raises the same."""
-        self._thread.call(self._changing.add_voter(site))
-
-    def remove_voter(self, site: Site) -> None:
-        """As `Node.remove_voter`; raises the same."""
-        self._thread.call(self._changing.remove_voter(site))
-
-
-class BlockingNode(BlockingChanges):
+class BlockingNode(ClusterChanges[None]):
     """Every call returns when it is done; `deliveries` blocks until there is one."""
 
     def __init__(self, thread: _Thread, node: Any) -> None:
-        super().__init__(thread, node)
+        self.site = node.site
+        self._thread = thread
         self._node: _AsyncNode = node
+
+    def change(self, *edits: Edit, name: str = "") -> None:
+        """As `Node.change`: several edits at once, or none of them; raises the same."""
+        self._thread.call(self._node.change(*edits, name=name))
 
     def multicast(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
         """As `Node.multicast`; raises the same."""

@@ -8,7 +8,7 @@ accepted (so nothing is sent twice), and goes on reading at the next position.
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -81,8 +81,8 @@ def connect(
     """The daemon of a site, to be used with `async with`.
 
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
-    what waits for it fails; `flush_s`: how long leaving waits until all is accepted. Raises
-    ConfigError for a file, or a site, that there is not.
+    the calls that wait for it fail; `flush_s`: how long leaving waits until all is accepted. Raises
+    ConfigError if the file does not exist, or has a mistake, or if there is no such site.
     """
     found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     directory = found.directory(dir)
@@ -91,7 +91,7 @@ def connect(
     return Client(found, site, directory, start_s, patience_s, flush_s)
 
 
-class Client(ClusterChanges):
+class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     """A daemon's site, as `connect` gives it; to be used with `async with`.
 
     Entering raises Away (no daemon answers) or Error (it refuses this client). Leaving waits until
@@ -185,12 +185,14 @@ class Client(ClusterChanges):
     # --- sending ----------------------------------------------------------------------------------
 
     async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
-        """Send to a group, or to all members of several groups as one message. Waits while as much
-        is on its way to the daemon as may be.
+        """Send to a group, or to all members of several groups as one message. Waits while the
+        messages on their way to the daemon are as many as the daemon allows.
 
-        Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError
-        (what is no payload, or no name), Away (the daemon has not answered for too long), or Error
-        (the client is closed). What only the site can know its receipt raises."""
+        Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError (the
+        payload is not bytes, or a name is not a name), Away (the daemon has not answered for too
+        long), or Error (the client is closed). Errors that only the site can find are raised by the
+        receipt.
+        """
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
@@ -222,7 +224,7 @@ class Client(ClusterChanges):
         self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
     ) -> ClientReceipt:
         """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
-        `multicast`; ConfigError also for a site that there is not."""
+        `multicast`; ConfigError also for an unknown site."""
         self._require_open()
         batch = [payload] if isinstance(payload, bytes) else list(payload)
         return await self._send_batch(self._outgoing.listed(sites), batch)
@@ -255,13 +257,15 @@ class Client(ClusterChanges):
     def deliveries(
         self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
     ) -> ClientDeliveries:
-        """Every message for the daemon's site in order, from position `start`, or behind the last
-        that was confirmed. It never ends by itself. `attempt`: of the last delivery that the
-        application has; if that was taken back, the first item is the Rollback. `observe`: nobody
-        waits for this reader (see `slow_member`), however far behind it is.
+        """Every message for the daemon's site in order, from position `start`, or after the last
+        position that was confirmed. It never ends by itself. `attempt`: the attempt of the last
+        delivery that the application has; if that delivery was taken back, the first item is the
+        Rollback. `observe`: nobody waits for this reader (see `slow_member`), however far behind it
+        is.
 
         Reading raises ConfigError (a position below 1, or one that is no longer kept), Away (the
-        daemon has not answered for too long), or Error (the client is closed)."""
+        daemon has not answered for too long), or Error (the client is closed).
+        """
         begin = partial(self._begin_reading, start, observe, attempt)
         return ClientDeliveries(begin, self._end_reading)
 

@@ -58,7 +58,8 @@ class DaemonConnection:
             self._wire.close()
 
     def send(self, message: object) -> None:
-        """Nothing is sent, and nothing is lost by that, while there is no connection."""
+        """Send a frame. Without a connection it does nothing: the client sends all that counts
+        again."""
         if self.up and self._wire is not None:
             self._wire.send(message)  # type: ignore[arg-type]
 

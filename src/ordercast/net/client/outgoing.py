@@ -53,7 +53,7 @@ class ClientOutgoing:
         return "", self.targets.listed(sites)
 
     def measure(self, payloads: list[bytes]) -> int:
-        """Bytes of a batch; refused as the site would. Payloads become bytes."""
+        """The bytes of a batch; its payloads become bytes. Refuses what the site would refuse."""
         return batch_bytes(payloads, self._message_bytes)
 
     def add(
@@ -199,7 +199,8 @@ class ClientOutgoing:
                 self._write(sent)
 
     def doubtful(self, error: Error) -> None:
-        """The site has lost its store: what was handed over and not accepted may be sent or not."""
+        """The site has lost its store: requests that were handed over and not accepted may have
+        been sent, or not."""
         for sent in list(self.requests.values()):
             if sent.again or sent.stage:
                 self.rejected(sent.number, error)

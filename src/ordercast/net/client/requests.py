@@ -55,7 +55,7 @@ class ClientRequest:
         self.interrupt(error)
 
     def interrupt(self, error: Exception) -> None:
-        """Wake those who wait; more may be heard later."""
+        """Fail the calls that wait now. The request itself may still get further."""
         waiters, self.waiters = self.waiters, []
         for _, future in waiters:
             if not future.done():

@@ -95,7 +95,7 @@ class Cluster:
     tls: TlsFiles | None = None
     secret: Path | None = None  # the file, where links have no certificates
     dissemination: str = UNICAST
-    multicast: MulticastConfig | None = None  # where that is how
+    multicast: MulticastConfig | None = None  # None unless dissemination is multicast
     source: str = "cluster"
 
     # --- sites ------------------------------------------------------------------------------------

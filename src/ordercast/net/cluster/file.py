@@ -12,7 +12,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
-from ordercast.model.names import nearest, require_distinct, require_name, shown
+from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
 from ordercast.net.cluster.addresses import is_loopback, parse_address
 from ordercast.net.cluster.config import (
     Cluster,
@@ -112,9 +112,9 @@ def cluster_of_data(
     data: Mapping[str, Any], *, source: str, base: Path, any_port: bool = False
 ) -> Cluster:
     """The checked cluster of a file's data; `any_port` allows port 0, which no peer could dial."""
-    _require_keys(data, _TABLES, source, "table")
+    require_keys(data, _TABLES, source, "table")
     given = _table(data, "cluster", source)
-    _require_keys(given, _CLUSTER, f"{source}: cluster", "key")
+    require_keys(given, _CLUSTER, f"{source}: cluster")
     if "name" not in given:
         raise ConfigError(f"{source}: cluster.name is missing")
     name = require_name(given["name"], f"{source}: cluster.name")
@@ -162,7 +162,7 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def _require_fit(cluster: Cluster) -> None:
-    """What each value alone does not show."""
+    """Refuse settings that do not go together."""
     where = f"{cluster.source}: cluster"
     unfit = misfit(
         cluster.protocol,
@@ -218,7 +218,7 @@ def _sites(given: Mapping[str, Any], source: str, *, least_port: int) -> dict[Si
         where = f"{source}: sites.{name}"
         if not isinstance(table, dict):
             raise ConfigError(f"{where}: must be a table with 'address', not {shown(table)}")
-        _require_keys(table, ("address", "metrics"), where, "key")
+        require_keys(table, ("address", "metrics"), where)
         if "address" not in table:
             raise ConfigError(f'{where}.address is missing (write address = "HOST:PORT")')
         address = parse_address(table["address"], f"{where}.address", least_port)
@@ -270,7 +270,7 @@ def _limits(given: Mapping[str, Any], source: str) -> LimitsConfig:
         "missed_bytes": size,
         "retention": _retention,
     }
-    _require_keys(given, readers, f"{source}: limits", "key")
+    require_keys(given, readers, f"{source}: limits")
     found = {key: readers[key](value, f"{source}: limits.{key}") for key, value in given.items()}
     limits = LimitsConfig(**found)
     most = BODY_BYTES - _BODY_OVERHEAD
@@ -293,7 +293,7 @@ def _retention(value: Any, where: str) -> Retention:
 
 def _timeouts(given: Mapping[str, Any], source: str) -> Timeouts:
     least = {"suspect": 10_000_000, "hold": 0}
-    _require_keys(given, least, f"{source}: timeouts", "key")
+    require_keys(given, least, f"{source}: timeouts")
     timeouts = Timeouts(
         **{
             key: duration(value, f"{source}: timeouts.{key}", least=least[key])
@@ -311,7 +311,7 @@ def _timeouts(given: Mapping[str, Any], source: str) -> Timeouts:
 def _tls(
     given: Mapping[str, Any], cluster: Mapping[str, Any], source: str, base: Path
 ) -> tuple[Path | None, bool]:
-    _require_keys(given, ("dir", "insecure"), f"{source}: tls", "key")
+    require_keys(given, ("dir", "insecure"), f"{source}: tls")
     insecure = False
     for table, where in ((cluster, "cluster"), (given, "tls")):
         if "insecure" in table:
@@ -350,7 +350,7 @@ def _multicast(
     sites: Mapping[Site, SiteConfig],
     source: str,
 ) -> MulticastConfig | None:
-    """Checked also where it is not used."""
+    """The table [multicast]. It is checked also if it is not used; then None."""
     local = all(is_loopback(site.address[0]) for site in sites.values())
     given = _table(data, "multicast", source)
     found = read_multicast(given, name, source, local=local)
@@ -374,13 +374,6 @@ def _table(data: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]
     if not isinstance(value, dict):
         raise ConfigError(f"{source}: [{name}] must be a table, not {shown(value)}")
     return value
-
-
-def _require_keys(given: Iterable[str], known: Iterable[str], where: str, what: str) -> None:
-    names = tuple(known)
-    for key in given:
-        if key not in names:
-            raise ConfigError(f"{where}: unknown {what} {shown(key)}{nearest(key, names)}")
 
 
 def _one_of(value: Any, known: Iterable[str], where: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.names import nearest, shown
+from ordercast.model.names import require_keys, shown
 from ordercast.net.cluster.addresses import parse_address
 
 FURTHEST: Final = 32
@@ -33,9 +33,7 @@ def read_multicast(
 ) -> MulticastConfig:
     """`local`: all sites are on one machine, and datagrams stay there."""
     where = f"{source}: multicast"
-    for key in given:
-        if key not in KEYS:
-            raise ConfigError(f"{where}: unknown key {shown(key)}{nearest(key, KEYS)}")
+    require_keys(given, KEYS, where)
     address = _default(name)
     if "address" in given:
         address = parse_address(given["address"], f"{where}.address")

@@ -1,5 +1,5 @@
 """Unix sockets at paths, which are at most a hundred bytes and stay behind when a process dies; and
-closing a server, whatever it listens on."""
+closing a server, whatever it listens on, and how many may wait at it."""
 
 import asyncio
 import contextlib
@@ -48,6 +48,17 @@ def answers(path: Path) -> bool:
         except OSError:
             return False
     return True
+
+
+def share_of_files(most: int) -> int:
+    """So many connections of strangers, but no more than a quarter of the files that this process
+    may have open: without a free one it could accept nobody."""
+    try:
+        import resource
+    except ImportError:  # no such limit
+        return most
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if limit == resource.RLIM_INFINITY else max(1, min(most, limit // 4))
 
 
 async def close_server(server: asyncio.Server) -> None:

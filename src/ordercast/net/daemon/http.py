@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
+from ordercast.net.cluster.sockets import share_of_files
 from ordercast.net.daemon.metrics import CONTENT_TYPE, NEEDS_EXTRA, exposition
 from ordercast.net.site.status import troubles
 
@@ -36,6 +37,7 @@ class Http:
         self._site = site
         self._server: asyncio.Server | None = None
         self._open: dict[_Request, None] = {}  # the oldest first
+        self._most = share_of_files(MOST_CONNECTIONS)
         self.dropped = 0  # to make room
 
     async def start(self) -> None:
@@ -57,14 +59,12 @@ class Http:
 
     def opened(self, request: "_Request") -> None:
         """Take one more connection in; the oldest goes for it where there are many."""
-        if len(self._open) >= MOST_CONNECTIONS:
+        if len(self._open) >= self._most:
             oldest = next(iter(self._open))
             del self._open[oldest]
             oldest.end()
             if not self.dropped:
-                _log.warning(
-                    "more than %d connections at once: the oldest are dropped", MOST_CONNECTIONS
-                )
+                _log.warning("more than %d connections at once: the oldest go", self._most)
             self.dropped += 1
         self._open[request] = None
 

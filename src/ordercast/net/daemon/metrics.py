@@ -53,6 +53,11 @@ _LINK_TRAFFIC = (
     ("link_bytes", "Bytes over the link", "bytes"),
     ("link_frames", "Frames over the link", "frames"),
 )
+_RELAY_COUNTERS = (
+    ("relayed_pipes_opened", "Pipes of other sites that were opened here", "opened"),
+    ("relayed_pipes_refused", "Pipes that other sites wanted and did not get here", "refused"),
+    ("relayed_bytes", "Bytes of other sites' pipes", "bytes"),
+)
 _DIRECTIONS = ("in", "out")
 
 
@@ -113,6 +118,7 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         values = [((queue["name"],), queue[which]) for queue in status["queues"]]
         yield make.gauges(f"queue_{which}", f"The {which} of each queue", ("queue",), values)
     yield from _links(make, status["links"])
+    yield from _relayed(make, status["relayed"])
 
 
 def _stability(make: "_Families", stability: dict[str, Any]) -> "Iterator[Metric]":
@@ -145,12 +151,22 @@ def _dissemination(make: "_Families", status: dict[str, Any]) -> "Iterator[Metri
 def _links(make: "_Families", links: list[dict[str, Any]]) -> "Iterator[Metric]":
     up = [((link["peer"],), link["state"] == "connected") for link in links]
     yield make.gauges("link_up", "1 while there is a connection with the peer", ("peer",), up)
+    through = [((link["peer"], link["through"]), 1) for link in links if link["through"]]
+    help_text = "1 for each peer that is reached through another site"
+    yield make.gauges("link_through", help_text, ("peer", "relay"), through)
     for name, help_text, field in _LINK_COUNTERS:
         counts = [((link["peer"],), link[field]) for link in links]
         yield make.counters(name, help_text, ("peer",), counts)
     for name, help_text, field in _LINK_TRAFFIC:
         traffic = [((link["peer"], d), link[f"{field}_{d}"]) for link in links for d in _DIRECTIONS]
         yield make.counters(name, help_text, ("peer", "direction"), traffic)
+
+
+def _relayed(make: "_Families", relayed: dict[str, int]) -> "Iterator[Metric]":
+    pipes = relayed["pipes"]
+    yield make.gauge("relayed_pipes", "Pipes of other sites through this one", pipes)
+    for name, help_text, field in _RELAY_COUNTERS:
+        yield make.counters(name, help_text, (), [((), relayed[field])])
 
 
 class _Families:

@@ -8,6 +8,7 @@ from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.model.groups import Site
 from ordercast.net.link.peers import LinkStatus
+from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
 
@@ -71,6 +72,9 @@ class CombinedTransport(ABC):
 
     def links(self) -> Sequence[LinkStatus]:
         return self.inner.links()
+
+    def relayed(self) -> RelayCounts:
+        return self.inner.relayed()
 
     async def close(self) -> None:
         await self.inner.close()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Container
 
 CONNECTED, LOST = "connected", "lost"
+THROUGH, DIRECT = "through another site", "direct again"
 STRANGERS = 1_024  # (host, cause) pairs that are logged
 
 

@@ -1,4 +1,4 @@
-"""One TCP connection to a peer, or to a stranger until its hello is accepted.
+"""One connection to a peer, or to a stranger until its hello is accepted: TCP, or a pipe.
 
 Reading: the event loop fills a buffer that all connections of a site share. All frames of one read
 are decoded and handed over in one call, before the next read. Writing: one write for each call of
@@ -19,8 +19,9 @@ from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hel
 from ordercast.net.link.proof import NOT_PROVED, PROOF_BYTES, REFUSED, Proof
 from ordercast.net.link.tls import TlsSession
 from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
-from ordercast.wire.epochs import Fed
+from ordercast.wire.epochs import Fed, InEpoch
 from ordercast.wire.frames import Ack
+from ordercast.wire.pipes import PIPE_FRAMES, PipeFrame
 
 READ_BYTES: Final = 262_144
 STRANGER_READ_BYTES: Final = 4_096
@@ -46,6 +47,8 @@ class LinkLimits:
     crowd: int = 32  # from so many strangers on, they get less time
     stranger_bytes: int = 32_768  # in a TLS handshake and a hello
     guests: int = 32  # connected sites that were of this cluster
+    pipes: int = 64  # relayed here, and ending here
+    pipes_of_peer: int = 32  # of them relayed, of one site
     congested_bytes: int = 1_048_576  # waiting to be written: no more is asked for
     write_bytes: int = 67_108_864  # waiting to be written: the connection is dropped
 
@@ -75,13 +78,16 @@ class ConnectionOwner(Protocol):
     def secured(self, connection: "Connection") -> None: ...
     def greeted(self, connection: "Connection", hello: Hello) -> None: ...
     def took(self, peer: Site, frames: list[WireFrame]) -> None: ...
+    def piped(self, connection: "Connection", frame: PipeFrame) -> None: ...
+    def pinged(self, connection: "Connection") -> None: ...
     def congested(self, connection: "Connection", congested: bool) -> None: ...
     def complain(self, connection: "Connection", trouble: LinkTrouble) -> None: ...
     def ended(self, connection: "Connection", error: Exception | None) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`dialled` is the site that was wanted, None on an accepted connection."""
+    """`dialled` is the site that was wanted, None on an accepted connection. `through` is the site
+    that relays it, empty on a direct connection."""
 
     def __init__(
         self,
@@ -89,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         dialled: Site | None,
         session: TlsSession | None,
         proof: Proof | None = None,
+        through: Site = "",
     ) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -101,12 +108,14 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.dialled = dialled
+        self.through = through
         self.peer: Site | None = None  # once its hello is accepted
         self.claimed: Site | None = None  # what the hello said, accepted or not
         self.host = "?"
         self.complaint: LinkTrouble | None = None  # why it was closed here
         self.over = False  # nothing more is handed over or written
         self.our_number = self.their_number = 0  # of the hellos
+        self.boot = 0  # of the peer
         self.terms: Mapping[str, str] = {}  # that its hello named
         self.parted = False  # with a site that is no peer any more
         self.guest = False  # a site that is of this cluster no longer
@@ -163,6 +172,7 @@ class Connection(asyncio.BufferedProtocol):
     def admit(self, hello: Hello) -> None:
         """Its hello is accepted: from now on there are frames."""
         self.peer, self.their_number, self.terms = hello.site, hello.number, hello.terms
+        self.boot = hello.boot
         self._buffer = self._owner.read_buffer
         if self._timer is not None:
             self._timer.cancel()
@@ -236,14 +246,26 @@ class Connection(asyncio.BufferedProtocol):
         frames = self._splitter.feed(data)
         self.frames_in += len(frames)
         for frame in frames:
-            if type(frame) is Ack and is_ping(frame):
-                frames = [frame for frame in frames if type(frame) is not Ack or not is_ping(frame)]
+            if type(frame) is not InEpoch:  # nearly all are
+                frames = self._without_own(frames)
                 break
         if self.guest:
             frames = of_a_guest(frames)
         if frames:
             assert self.peer is not None
             self._owner.took(self.peer, frames)
+
+    def _without_own(self, frames: list[WireFrame]) -> list[WireFrame]:
+        """The frames that are for the site; pings and pipes are for the transport."""
+        rest: list[WireFrame] = []
+        for frame in frames:
+            if isinstance(frame, PIPE_FRAMES):
+                self._owner.piped(self, frame)
+            elif type(frame) is not Ack or not is_ping(frame):
+                rest.append(frame)
+            else:
+                self._owner.pinged(self)
+        return rest
 
     @property
     def cut(self) -> bool:

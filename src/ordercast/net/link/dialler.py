@@ -36,18 +36,20 @@ class Dialler:
 
     def want(self, peer: Peer) -> None:
         """Dial now, unless a dial is under way or its pause is."""
-        peer.wanted = True
+        if not peer.wanted:
+            peer.wanted, peer.lost_at = True, self._loop.time()
         if peer.barred or peer.dialling or peer.name in self._timers or self._closed:
             return
         peer.dialling = True
-        peer.since = self._loop.time()
+        if peer.current is None:
+            peer.since = self._loop.time()
         self._dials[peer.name] = self._loop.create_task(self._dial(peer))
 
     def failed(self, peer: Peer) -> None:
         """The dial led to nothing."""
         peer.dialling = False
         peer.failures += 1
-        if peer.current is None:
+        if peer.direct is None:
             self.again(peer)
 
     def again(self, peer: Peer) -> None:
@@ -56,18 +58,19 @@ class Dialler:
             return
         if peer.barred:
             return
-        peer.since = self._loop.time()
+        if peer.current is None:
+            peer.since = self._loop.time()
         self._timers[peer.name] = self._loop.call_later(peer.pause(), self._now, peer)
 
     def unneeded(self, peer: Peer) -> None:
-        """There is a connection: end the pause without a dial."""
+        """There is a direct connection: end the pause without a dial."""
         if (timer := self._timers.pop(peer.name, None)) is not None:
             timer.cancel()
 
     def moved(self, peer: Peer) -> None:
         """The peer has a new address: dial it there without the pauses of the old one."""
         self.unneeded(peer)
-        if peer.current is None:
+        if peer.direct is None:
             peer.since, peer.failures = self._loop.time(), 0
             self.again(peer)
 
@@ -88,7 +91,7 @@ class Dialler:
 
     def _now(self, peer: Peer) -> None:
         self._timers.pop(peer.name, None)
-        if peer.current is None:
+        if peer.direct is None:
             self.want(peer)
 
     async def _dial(self, peer: Peer) -> None:

@@ -12,7 +12,11 @@ is.
 - When both sites have dialled there are two good connections. The one dialled by the site whose
 name
   sorts first is kept; the other is read for a while and closed, so that nothing under way is lost.
-- `gone` tells these two cases apart: the speaker has seen our connection end, and we have not.
+- `gone` tells these two cases apart: the speaker has seen our connection end, and we have not. A
+  site that asks for a pipe says so of a direct connection that is silent.
+- A direct connection is better than a pipe: with one of each, the pipe is the one that goes. Where
+  the peer has dialled, it goes when the peer has had our answer, and says so by a ping: a link may
+  be broken one way.
 
 A guest is a site that was of this cluster and dials again: it must hear that it is retired. It may
 say how much it knows, nothing else, and is forgotten when it goes. A newcomer knows only the sites
@@ -35,11 +39,14 @@ OLDER_START: Final = "an earlier start of the site"
 TWICE: Final = "two processes of one site"
 OLD_HELLO: Final = "an old hello again"
 
+ABANDONED_MOST: Final = 60 * SECOND  # between dials of a peer whose direct connections do not last
+
 KEPT = "kept"  # the only one
 REPLACED = "replaced"  # in the place of one that has ended at the other side
 RESTARTED = "restarted"  # in the place of one of an earlier start
 SECOND_KEPT = "second kept"
 SECOND_RETIRED = "second retired"
+SECOND_WAITS = "second waits"  # for a ping
 
 
 class Unneeded(Exception):
@@ -63,6 +70,7 @@ class LinkStatus:
     waiting_bytes: int  # to be written
     last_error: str
     mistakes: int = 0  # times that the peer said what it may not, and was dropped
+    through: Site = ""  # the site that relays the connection; empty where it is direct
 
 
 class Peer:
@@ -74,6 +82,7 @@ class Peer:
         self._times = times
         self.current: Connection | None = None
         self.retired: list[Connection] = []  # read until they end
+        self.waits: Connection | None = None  # a direct one beside a pipe, until its ping comes
         self.barred = ""  # why it is not dialled; it may dial
         self.guest = False  # on no roster that is known here: a peer while it is connected
         self.dialling = False
@@ -84,7 +93,10 @@ class Peer:
         self._newest = (0, 0)  # incarnation and boot
         # Under `exclude` a site may come back without its store: the voters decide about it.
         self.anew = (terms or {}).get("policy") == "exclude"
-        self._last_dial = 0  # number of the last hello on a connection that the peer dialled
+        # Numbers of the last hellos on connections that the peer dialled: directly, and by pipe.
+        self._last_dials = {False: 0, True: 0}
+        self.lost_at = 0.0  # since when there is no connection, or it is wanted
+        self.abandoned = 0  # direct connections that did not last and were left for a pipe
         self.congested = False  # as the driver was told
         self.settled = False  # the current connection has lasted
         self.since = 0.0
@@ -117,21 +129,27 @@ class Peer:
                     " store while the others run",
                 )
             self._instance, self._newest = hello.instance, start
-            self._last_dial = self.gone = 0
+            self._last_dials = {False: 0, True: 0}
+            self.gone = 0
             role = KEPT if self.current is None else RESTARTED
         else:
-            if connection.dialled is None and hello.number <= self._last_dial:
-                raise LinkTrouble(OLD_HELLO, f"number {hello.number} after {self._last_dial}")
+            last = self._last_dials[connection.through != ""]
+            if connection.dialled is None and hello.number <= last:
+                raise LinkTrouble(OLD_HELLO, f"number {hello.number} after {last}")
             role = self._role_of_second(connection, hello)
         if connection.dialled is None:
-            self._last_dial = hello.number
+            self._last_dials[connection.through != ""] = hello.number
         return role
 
     def _role_of_second(self, connection: Connection, hello: Hello) -> str:
         there = self.current
         if there is None:
             return KEPT
-        if there.dialled == connection.dialled or hello.gone >= there.our_number:
+        if hello.gone >= there.our_number:
+            return REPLACED
+        if bool(there.through) != bool(connection.through):
+            return self._role_beside_pipe(connection)
+        if there.dialled == connection.dialled:
             return REPLACED
         dialler = self.name if connection.dialled is None else self._us
         if dialler == min(self.name, self._us):
@@ -139,6 +157,29 @@ class Peer:
         if connection.dialled is None:
             raise Unneeded  # the peer has answered our dial before we saw this one
         return SECOND_RETIRED
+
+    def _role_beside_pipe(self, connection: Connection) -> str:
+        """Of a direct connection and a pipe, which are both good, the direct one is kept."""
+        if not connection.through:
+            return SECOND_WAITS if connection.dialled is None else SECOND_KEPT
+        if connection.dialled is None:
+            raise Unneeded
+        return SECOND_RETIRED
+
+    def prefers(self, connection: Connection) -> bool:
+        """Whether a direct connection that has waited is better than the current one."""
+        dialler = self.name if connection.dialled is None else self._us
+        return self.direct is None or dialler == min(self.name, self._us)
+
+    @property
+    def direct(self) -> Connection | None:
+        """The current connection, unless it goes through another site."""
+        there = self.current
+        return None if there is None or there.through or there.over else there
+
+    def silence(self, now: float) -> float:
+        """Seconds without a sign of life."""
+        return now - (self.lost_at if self.current is None else self.current.heard_at)
 
     def up(self, now: float) -> None:
         """There is a connection again."""
@@ -153,7 +194,7 @@ class Peer:
         self.gone = max(self.gone, *(each.their_number for each in there))
         self.failures = 0 if self.current.frames_in else self.failures + 1
         self.current, self.retired = None, []
-        self.since = now
+        self.since = self.lost_at = now
         return there
 
     # --- dialling again -------------------------------------------------------------------------
@@ -163,6 +204,8 @@ class Peer:
         whose name sorts first, so that both seldom dial at once."""
         times = self._times
         most = min(times.redial_least << min(self.failures, 16), times.redial_most)
+        if self.abandoned > 1:  # it is made, and then carries nothing
+            most = min(times.redial_most << min(self.abandoned - 1, 16), ABANDONED_MOST)
         wait = most * random.uniform(0.5, 1.0)
         if self._us > self.name:
             wait += times.redial_least
@@ -170,8 +213,10 @@ class Peer:
 
     def watch(self, now: float, boot: int, *, slept: bool) -> bool:
         """Send a sign of life where we are silent, and end a connection whose peer is silent. True
-        once: when the connection has lasted."""
+        once: when a direct connection has lasted."""
         connection, suspect = self.current, self._times.suspect / SECOND
+        if slept:
+            self.lost_at = now
         if connection is None:
             return False
         if slept:
@@ -180,9 +225,10 @@ class Peer:
             connection.fail(LinkTrouble(SILENT, f"nothing heard for {3 * suspect:g} s"))
         elif now - connection.wrote_at > suspect / 6 and not connection.waiting:
             connection.ping(boot)
-        lasted = not self.settled and now - self.since > 3 * suspect
-        self.settled = self.settled or lasted
-        return lasted
+        if self.settled or connection.through or now - self.since <= 3 * suspect:
+            return False
+        self.settled, self.abandoned = True, 0
+        return True
 
     # --- counting ---------------------------------------------------------------------------------
 
@@ -210,6 +256,7 @@ class Peer:
             waiting_bytes=0 if current is None else current.waiting,
             last_error=self.last_error,
             mistakes=self.mistakes,
+            through="" if current is None else current.through,
         )
 
     def _state(self) -> str:

@@ -17,6 +17,7 @@ from typing import Final
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.addresses import plain_host
+from ordercast.net.cluster.sockets import share_of_files
 from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import TOO_SLOW, Connection, LinkLimits, LinkTimes
 
@@ -78,6 +79,8 @@ class Strangers:
 
     def __init__(self, limits: LinkLimits, times: LinkTimes) -> None:
         self._limits = limits
+        self._most = share_of_files(limits.strangers)
+        self._elsewhere = min(limits.strangers_elsewhere, max(1, self._most // 2))
         self._hurry_s = min(times.hurry, times.handshake) / SECOND
         self._there: dict[Connection, float] = {}  # since when
         self.hosts = PeerHosts()
@@ -86,9 +89,9 @@ class Strangers:
         """Take one more in. Others may have to go for it."""
         self.hurry(now)
         elsewhere = [each for each in self._there if each.host not in self.hosts]
-        if one.host not in self.hosts and len(elsewhere) >= self._limits.strangers_elsewhere:
+        if one.host not in self.hosts and len(elsewhere) >= self._elsewhere:
             self._drop(elsewhere)
-        elif len(self._there) >= self._limits.strangers:
+        elif len(self._there) >= self._most:
             self._drop(elsewhere or list(self._there))
         self._there[one] = now
 

@@ -22,18 +22,28 @@ from ordercast.net.cluster.addresses import require_loopback, why, why_not_diall
 from ordercast.net.cluster.certificates import certificate_uri
 from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.cluster.sockets import close_server
-from ordercast.net.link.complaints import CONNECTED, LOST, Complaints, LinkTrouble
+from ordercast.net.link.complaints import (
+    CONNECTED,
+    DIRECT,
+    LOST,
+    THROUGH,
+    Complaints,
+    LinkTrouble,
+)
 from ordercast.net.link.connection import (
     PLAIN_BYTES,
     READ_BYTES,
+    TOO_SLOW,
     Connection,
     LinkLimits,
     LinkTimes,
 )
+from ordercast.net.link.detours import Detours
 from ordercast.net.link.dialler import Dialler
 from ordercast.net.link.hello import (
     FOUNDING,
     INSTANCE_BYTES,
+    UNKNOWN_SITE,
     Hello,
     Identity,
     check_hello,
@@ -44,15 +54,18 @@ from ordercast.net.link.peers import (
     RESTARTED,
     SECOND_KEPT,
     SECOND_RETIRED,
+    SECOND_WAITS,
     LinkStatus,
     Peer,
     Peers,
     Unneeded,
 )
+from ordercast.net.link.pipes import Pipes, RelayCounts
 from ordercast.net.link.proof import REFUSED_WORD, Proof
 from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
+from ordercast.wire.pipes import PipeFrame, PipeOffered, PipeWanted
 
 log = logging.getLogger("ordercast.net.transport")
 
@@ -62,8 +75,10 @@ NOT_DIALLED: Final = "not dialled"
 WRONG_WORD: Final = "it said what it may not"
 NO_PEER: Final = "no site of this cluster, frames for it are dropped"
 
+TICKS: Final = 12  # within `suspect`: looks at all peers
 CERTIFICATES_EVERY_S: Final = 1.0
 CLOSING_S: Final = 1.0
+LINGERS: Final = 10  # a second connection on which much is under way is read for longer
 CLOSING_TURNS: Final = 5  # of the loop, in which what was just accepted comes up and goes
 
 
@@ -121,6 +136,10 @@ class Transport:
         self._dialler = Dialler(
             self.addresses, self.times, self._make, self._connections.discard, self._complain
         )
+        self._pipes = Pipes(
+            self.site, self._peers, self.limits, self._make, self._is_silent, self.connect
+        )
+        self._detours = Detours(self.site, self._peers, self.times, self._pipes.open, self.connect)
         host, port = self.address
         try:
             self._server = await self._loop.create_server(self._accept, host, port)
@@ -163,6 +182,7 @@ class Transport:
         if peer is None or self._server is None:
             return
         self._dialler.part(peer)
+        self._detours.part(site)
         self._strangers.hosts.part(site)
         self._complaints.part(site)
         for connection in list(self._connections):
@@ -171,7 +191,7 @@ class Transport:
                 connection.close()
                 self._loop.call_later(CLOSING_S, connection.abort)  # if it does not read
         if peer.current is not None:
-            peer.current, peer.retired = None, []
+            peer.current, peer.waits, peer.retired = None, None, []
             log.info("%s: no peer any more", site)
             self._congest(peer, False)
             self._on_lost(site)
@@ -213,6 +233,10 @@ class Transport:
     def links(self) -> list[LinkStatus]:
         return self._peers.links(self._loop.time(), self.addresses)
 
+    def relayed(self) -> RelayCounts:
+        """What this site does for others that do not reach each other."""
+        return replace(self._pipes.counts)
+
     @property
     def listening(self) -> bool:
         return self._server is not None and self._server.is_serving()
@@ -237,6 +261,7 @@ class Transport:
         self._strangers.hosts.close()
         await self._dialler.close()
         await close_server(self._server)
+        await self._close_pipes()
         for connection in list(self._connections):
             connection.close()
         for peer in list(self._peers.values()):
@@ -252,10 +277,22 @@ class Transport:
                     connection.abort()
         await self._server.wait_closed()
 
+    async def _close_pipes(self) -> None:
+        """While what is written to them can still go out."""
+        deadline = self._loop.time() + CLOSING_S
+        pipes = [connection for connection in self._connections if connection.through]
+        for connection in pipes:
+            connection.close()
+        while any(connection in self._connections for connection in pipes):
+            await asyncio.sleep(0.005)
+            if self._loop.time() > deadline:
+                for connection in pipes:
+                    connection.abort()
+
     def _accept(self) -> Connection:
         return self._make(None)
 
-    def _make(self, dialled: Site | None) -> Connection:
+    def _make(self, dialled: Site | None, through: Site = "") -> Connection:
         session: TlsSession | None = None
         proof: Proof | None = None
         if self._certificates is not None:
@@ -263,7 +300,7 @@ class Transport:
         elif self._secret is not None:
             source = str(self._secret.path)
             proof = Proof(self._secret.now(), source, dialled=dialled is not None)
-        return Connection(self, dialled, session, proof)
+        return Connection(self, dialled, session, proof, through)
 
     # --- what connections tell --------------------------------------------------------------------
 
@@ -271,6 +308,8 @@ class Transport:
         self._connections.add(connection)
         if self._closed:
             connection.abort()
+        elif connection.through:  # it came from a peer, which has limits of its own
+            pass
         elif connection.dialled is not None:
             self._strangers.hosts.learn(connection.dialled, connection.host)
         else:
@@ -283,8 +322,20 @@ class Transport:
         peer = self._peers.get(connection.dialled)
         if peer is None or connection.over:
             connection.abort()
-        else:
+        elif not connection.through:
             connection.say(self._hello(peer.name, 0, peer.gone))
+        elif self._is_silent(peer):
+            gone = peer.gone if peer.current is None else peer.current.their_number
+            connection.say(self._hello(peer.name, 0, max(gone, peer.gone)))
+        else:
+            connection.abort()  # the link was only slow
+
+    def _is_silent(self, peer: Peer) -> bool:
+        return self._detours.silent(peer, self._loop.time())
+
+    def piped(self, connection: Connection, frame: PipeFrame) -> None:
+        if not (self._closed and isinstance(frame, (PipeWanted, PipeOffered))):
+            self._pipes.received(connection, frame)
 
     def _hello(self, to: Site, answers: int, gone: int, refusal: str = "") -> Hello:
         self._hellos += 1  # one count for all peers: it goes on for one that parts and comes again
@@ -303,6 +354,8 @@ class Transport:
             check_hello(hello, self.identity, self.site, self._peers)
             if connection.dialled not in (None, hello.site):
                 raise LinkTrouble(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
+            if connection.through:
+                self._check_piped(connection, hello)
             peer = self._peers.get(hello.site) or self._peers.guest(hello.site, self.limits)
             role = peer.meet(connection, hello)
         except Unneeded:
@@ -315,7 +368,19 @@ class Transport:
             raise
         self._admit(peer, connection, hello, role)
 
+    def _check_piped(self, connection: Connection, hello: Hello) -> None:
+        """Guests come directly. A site that has just paused was silent itself: that says nothing
+        about its links."""
+        peer = self._peers.get(hello.site)
+        if peer is None or peer.guest:
+            raise LinkTrouble(UNKNOWN_SITE, f"{hello.site!r} is no peer here")
+        paused = self._loop.time() - self._ticked_at > self.times.suspect / SECOND / 4
+        if paused and connection.dialled is None and peer.direct is not None:
+            raise Unneeded
+
     def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
+        if connection.through and peer.direct is not None and not peer.settled:
+            peer.abandoned += role == REPLACED
         if role == REPLACED:
             self._lost(peer, "replaced by a new connection")
         elif role == RESTARTED:
@@ -324,36 +389,77 @@ class Transport:
         answer = None
         if connection.dialled is None:
             answer = self._hello(peer.name, hello.number, peer.gone)
-        else:
+        elif not connection.through:
             peer.dialling = False
         self._strangers.discard(connection)
         self._peers.setdefault(peer.name, peer)
-        if not peer.guest:
+        if not (peer.guest or connection.through):
             self._strangers.hosts.learn(peer.name, connection.host)
         connection.guest = peer.guest and bool(self.identity.terms.get(FOUNDING))
         connection.admit(hello)
+        self._detours.found(peer)
         if role == SECOND_RETIRED:
             self._retire(peer, connection)
             return
-        before, peer.current = peer.current, connection
-        peer.wanted = True
-        self._dialler.unneeded(peer)
         if answer is not None:
             connection.say(answer)
-        if role == SECOND_KEPT:
+        if role == SECOND_WAITS:
+            peer.waits = connection
+            self._loop.call_later(self.times.handshake / SECOND, self._wait_no_more, connection)
+            return
+        self._use(peer, connection, second=role == SECOND_KEPT)
+
+    def _wait_no_more(self, connection: Connection) -> None:
+        peer = self._peers.get(connection.peer or "")
+        if peer is not None and peer.waits is connection:
+            connection.fail(LinkTrouble(TOO_SLOW, "it does not say that it has our answer"))
+
+    def pinged(self, connection: Connection) -> None:
+        """A direct connection beside a pipe works both ways."""
+        peer = self._peers.get(connection.peer or "")
+        if peer is not None and peer.waits is connection:
+            peer.waits = None
+            if peer.prefers(connection):
+                self._use(peer, connection, second=peer.current is not None)
+            else:
+                self._retire(peer, connection)
+
+    def _use(self, peer: Peer, connection: Connection, *, second: bool) -> None:
+        """Write to this connection from now on. `second`: another one is as good, and retired."""
+        before, peer.current = peer.current, connection
+        peer.wanted = True
+        if connection.through:
+            self._dialler.again(peer)
+        else:
+            self._dialler.unneeded(peer)
+        if second:
             assert before is not None
             self._retire(peer, before)
             self._congest(peer, False)
+            if before.through and not connection.through:
+                connection.ping(self.identity.boot)
+                peer.since, peer.settled = self._loop.time(), False
+                self._note(peer, DIRECT, f"no longer through {before.through}")
             return
         peer.up(self._loop.time())
         how = "it dialled" if connection.dialled is None else "dialled"
-        self._note(peer, CONNECTED, f"{how}, boot {hello.boot}")
+        if connection.through:
+            self._note(peer, THROUGH, f"{connection.through}; {how}, boot {connection.boot}")
+        else:
+            self._note(peer, CONNECTED, f"{how}, boot {connection.boot}")
         self._on_connected(peer.name)
 
     def _retire(self, peer: Peer, connection: Connection) -> None:
         """Of two connections this one goes: read what is under way on it, then close it."""
         peer.retired.append(connection)
-        self._loop.call_later(self.times.linger / SECOND, connection.close)
+        self._close_when_quiet(connection, LINGERS)
+
+    def _close_when_quiet(self, connection: Connection, left: int) -> None:
+        linger = self.times.linger / SECOND
+        if left == 0 or (left < LINGERS and self._loop.time() - connection.heard_at >= linger):
+            connection.close()
+        elif not connection.over:
+            self._loop.call_later(linger, self._close_when_quiet, connection, left - 1)
 
     def congested(self, connection: Connection, congested: bool) -> None:
         peer = self._peers.get(connection.peer or "")
@@ -388,20 +494,37 @@ class Transport:
             return
         self._connections.discard(connection)
         self._strangers.discard(connection)
+        self._pipes.lost(connection)
         peer = self._peers.get(connection.peer or connection.dialled or "")
         if peer is None or connection.parted:
             return
         peer.count(connection)
-        if connection.peer is None:
+        if connection.peer is None and connection.through:
+            self._detours.failed(peer, connection, self._loop.time())
+        elif connection.peer is None:
             if connection.complaint is None and peer.current is None and not self._closed:
                 self.complain(connection, LinkTrouble(HUNG_UP, "its log may say why"))
+            if connection.complaint is None or connection.complaint.cause != TOO_SLOW:
+                peer.lost_at = self._loop.time()  # the peer answers: it is not the way there
             self._dialler.failed(peer)
+        elif connection is peer.waits:
+            peer.waits = None
         elif connection is peer.current:
             self._lost(peer, str(connection.complaint or error or "it closed"))
+            if connection.through and not self._closed:
+                self._detours.again(peer, self._loop.time())
         elif connection in peer.retired:
             peer.retired.remove(connection)
             if error is not None or connection.cut or connection.complaint is not None:
-                self._lost(peer, "frames on a second connection were lost")
+                self._lost_some(peer, connection)
+
+    def _lost_some(self, peer: Peer, second: Connection) -> None:
+        """Frames under way on a second connection were lost: the link repeats them."""
+        if not second.through:
+            self._lost(peer, "frames on a second connection were lost")
+        elif peer.current is not None:  # it may carry pipes, and stays
+            self._on_lost(peer.name)
+            self._on_connected(peer.name)
 
     def _lost(self, peer: Peer, why: str) -> None:
         if peer.current is None:
@@ -424,8 +547,8 @@ class Transport:
         now = self._loop.time()
         suspect = self.times.suspect / SECOND
         # After a pause of our own (a stopped process) silence is not the peers' fault.
-        slept = now - self._ticked_at > suspect
-        self._ticked_at = now
+        pause, self._ticked_at = now - self._ticked_at, now
+        slept = pause > suspect
         for peer in list(self._peers.values()):
             if peer.watch(now, self.identity.boot, slept=slept):
                 self._complaints.forget(peer.name)
@@ -433,4 +556,6 @@ class Transport:
         if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
             self._certificates_at = now
             self._certificates.refresh()
-        self._tick = self._loop.call_later(suspect / 6, self._watch)
+        if pause < suspect / 4:  # otherwise much may wait to be read
+            self._detours.look(list(self._peers.values()), now)
+        self._tick = self._loop.call_later(suspect / TICKS, self._watch)

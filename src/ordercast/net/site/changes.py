@@ -10,6 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from typing import Generic, TypeVar
 
 from ordercast.model.epochs import (
     AddGroup,
@@ -35,62 +36,66 @@ def new_change_name() -> str:
     return os.urandom(8).hex()
 
 
-class ClusterChanges(ABC):
-    """The calls for changes that a node and a daemon's client have in common. `site` is the site
+R = TypeVar("R", covariant=True)
+
+
+class ClusterChanges(ABC, Generic[R]):
+    """The calls for changes that a node, a daemon's client and their blocking faces share. A call
+    returns what `change` returns (R): an awaitable, or nothing where it blocks. `site` is the site
     that is asked, and the one meant where none is named."""
 
     site: Site
 
     @abstractmethod
-    async def change(self, *edits: Edit, name: str = "") -> None:
+    def change(self, *edits: Edit, name: str = "") -> R:
         """Several edits are one change: done all at once, or not. Asked again under the same
         name, it is not done again."""
 
-    async def join(self, group: Group, site: Site | None = None) -> None:
+    def join(self, group: Group, site: Site | None = None) -> R:
         """Make a site, this one unless another is named, a member of the group. Raises as
         `change`."""
-        await self.change(JoinGroup(group, site or self.site))
+        return self.change(JoinGroup(group, site or self.site))
 
-    async def leave(self, group: Group, site: Site | None = None) -> None:
+    def leave(self, group: Group, site: Site | None = None) -> R:
         """End a site's membership of the group. Raises as `change`."""
-        await self.change(LeaveGroup(group, site or self.site))
+        return self.change(LeaveGroup(group, site or self.site))
 
-    async def add_group(self, group: Group, members: Iterable[Site]) -> None:
+    def add_group(self, group: Group, members: Iterable[Site]) -> R:
         """Add a group of these sites. Raises as `change`."""
-        await self.change(AddGroup(group, tuple(members)))
+        return self.change(AddGroup(group, tuple(members)))
 
-    async def remove_group(self, group: Group) -> None:
+    def remove_group(self, group: Group) -> R:
         """Remove a group. Messages to it that are not ordered yet are refused: their receipts
         raise UnknownGroup. Raises as `change`."""
-        await self.change(RemoveGroup(group))
+        return self.change(RemoveGroup(group))
 
-    async def add_site(self, site: Site, address: str) -> None:
+    def add_site(self, site: Site, address: str) -> R:
         """Admit a site that the cluster file does not have, at HOST:PORT; it may then join groups.
         Raises as `change`."""
-        await self.change(AddSite(site, address))
+        return self.change(AddSite(site, address))
 
-    async def retire_site(self, site: Site) -> None:
+    def retire_site(self, site: Site) -> R:
         """The site leaves all its groups, and the cluster. Raises as `change`."""
-        await self.change(RetireSite(site))
+        return self.change(RetireSite(site))
 
-    async def switch_protocol(self, protocol: str, site: Site = "") -> None:
+    def switch_protocol(self, protocol: str, site: Site = "") -> R:
         """Order by another protocol in the domain that has the site, or in all domains if none is
         named. Raises as `change`."""
-        await self.change(UseProtocol(protocol, site))
+        return self.change(UseProtocol(protocol, site))
 
-    async def use_builder(self, builder: str, site: Site = "") -> None:
+    def use_builder(self, builder: str, site: Site = "") -> R:
         """Build the forest by another builder in the domain that has the site, or in all domains
         if none is named. Raises as `change`."""
-        await self.change(UseBuilder(builder, site))
+        return self.change(UseBuilder(builder, site))
 
-    async def add_voter(self, site: Site) -> None:
+    def add_voter(self, site: Site) -> R:
         """Let a site decide changes with the other voters; done when it has all that was decided.
         Raises as `change`."""
-        await self.change(AddVoter(site))
+        return self.change(AddVoter(site))
 
-    async def remove_voter(self, site: Site) -> None:
+    def remove_voter(self, site: Site) -> R:
         """Let a site decide changes no longer. Raises as `change`."""
-        await self.change(RemoveVoter(site))
+        return self.change(RemoveVoter(site))
 
 
 _ASKED = "the change was asked for, and may be done"

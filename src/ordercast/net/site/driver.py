@@ -32,8 +32,11 @@ from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.pipes import PIPE_FRAMES
 
 _log = logging.getLogger("ordercast.net.driver")
+
+_NOT_OF_SITES = (Data, Ack, Repair, Keyed, Heard, TreePacket, *PIPE_FRAMES)
 
 _TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
 _TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
@@ -45,12 +48,12 @@ class Carrier(Protocol):
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
 
     def refuse(self, peer: Site, why: str) -> None:
-        """The peer has said what it may not: drop the connection, say so in one line, count it."""
+        """The peer broke a rule: drop its connection, say so in one line, count it."""
 
 
 @runtime_checkable
 class Sharing(Carrier, Protocol):
-    """A transport that sends to many at once what is for many, and leaves the rest."""
+    """A transport that sends frames for many sites at once, and gives back the other frames."""
 
     def share(
         self, sends: Sequence[tuple[Site, SiteFrame]]
@@ -82,7 +85,7 @@ class Application(Protocol):
         """The member's layout has changed."""
 
     def handed(self, peer: Site, frame: HandoverFrame) -> None:
-        """A frame that is for the application's state, not for the member."""
+        """Take a frame about the application's state: the member does not handle it."""
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """The outcomes of changes that this site asked for: "" if done, else why not."""
@@ -103,7 +106,8 @@ P = ParamSpec("P")
 def _or_break(
     call: Callable[Concatenate["NodeDriver", P], None],
 ) -> Callable[Concatenate["NodeDriver", P], None]:
-    """For a call into the core: do nothing once the driver is closed; close it if one raises."""
+    """Guard a call into the core: it does nothing once the driver is closed, and an exception in it
+    closes the driver."""
 
     @wraps(call)
     def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:
@@ -191,7 +195,7 @@ class NodeDriver:
                     if self.member.believes(peer):
                         self.fed_at = now
                     receive(now, peer, frame)
-                elif not isinstance(frame, (Data, Ack, Repair, Keyed, Heard, TreePacket)):
+                elif not isinstance(frame, _NOT_OF_SITES):
                     receive(now, peer, frame)
         except Exception as error:
             self.break_off(error)

@@ -87,7 +87,7 @@ class Handover:
                 await self.give(opened, group, hooks.snapshot(group))
 
     def gives(self, group: Group, *, more: int) -> None:
-        """Count the applications here that will `give` the group's state: so many more."""
+        """Count the applications here that will `give` the state of the group: add so many."""
         self._givers[group] = self._givers.get(group, 0) + more
 
     async def give(self, opened: EpochOpened, group: Group, state: bytes) -> None:
@@ -156,7 +156,7 @@ class Handover:
         epoch, group = wanted.epoch, wanted.group
         opened = self._opened_as(epoch)
         if opened is None or peer not in dict(opened.members).get(group, ()):
-            return  # not open here yet, or no concern of the peer's
+            return  # the epoch is not open here yet, or the peer is not in the group
         if group not in dict(opened.arrived):
             self._send(peer, NoSnapshot(epoch, group, _NOTHING))
             return
@@ -170,7 +170,7 @@ class Handover:
             if self._hooks is None and not self._givers.get(group):
                 why = f"no application at {self._site} gives its state of {group}"
                 self._send(peer, NoSnapshot(epoch, group, why))
-            return  # else its application is not there yet
+            return  # else the application here has not come to the epoch yet
         self._serving = serving
         _, state, digest = serving
         data = state[wanted.offset : wanted.offset + PIECE_BYTES]

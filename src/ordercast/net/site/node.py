@@ -9,7 +9,7 @@ soon as the window has room; the receipt tells when the message is durable, orde
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,7 @@ from ordercast.net.site.stream import Batches, Deliveries
 _log = logging.getLogger("ordercast.net.node")
 
 
-class Node(ClusterChanges):
+class Node(ClusterChanges[Coroutine[Any, Any, None]]):
     """A running site. Made by `Node.open`, or by a `local_cluster`."""
 
     def __init__(self, running: RunningSite) -> None:
@@ -98,7 +98,7 @@ class Node(ClusterChanges):
 
     @property
     def retired(self) -> bool:
-        """Whether the site knows the cluster, and is no part of it (any more)."""
+        """Whether the site has heard that it is no part of the cluster, or no longer."""
         return self._running.retired
 
     # --- sending ----------------------------------------------------------------------------------
@@ -107,9 +107,10 @@ class Node(ClusterChanges):
         """Send to a group, or to all members of several groups as one message. Waits while the
         window is full, and while the site cannot accept messages.
 
-        Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError
-        (what is no payload, or no name), NotInMajority (no majority of the voters was heard of for
-        long, or members are absent), or Error (the site is closed)."""
+        Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError (the
+        payload is not bytes, or a name is not a name), NotInMajority (no majority of the voters was
+        heard of for long, or members are absent), or Error (the site is closed).
+        """
         seq = self._join(group, payload)  # 0 for a list of groups
         if seq:
             return Receipt(self._sender.receipts, group, seq)  # type: ignore[arg-type]
@@ -134,7 +135,7 @@ class Node(ClusterChanges):
         self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
     ) -> Receipt:
         """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
-        `multicast`; ConfigError also for a site that there is not."""
+        `multicast`; ConfigError also for an unknown site."""
         return await self._sender.multicast_to(sites, payload)
 
     async def flush(self, until: str = "ordered") -> None:
@@ -146,12 +147,13 @@ class Node(ClusterChanges):
     # --- receiving --------------------------------------------------------------------------------
 
     def deliveries(self, start: int | None = None, attempt: int | None = None) -> Deliveries:
-        """Every message for this site in order, from position `start`, or behind the last that was
-        confirmed. It never ends by itself. `attempt`: of the last delivery that the application
-        has; if that was taken back, the first item is the Rollback.
+        """Every message for this site in order, from position `start`, or after the last position
+        that was confirmed. It never ends by itself. `attempt`: the attempt of the last delivery
+        that the application has; if that delivery was taken back, the first item is the Rollback.
 
         Reading raises ConfigError (a position below 1, or one that is no longer kept), or Error
-        (the site is closed)."""
+        (the site is closed).
+        """
         return self._running.stream.deliveries(start, attempt)
 
     def batches(self, start: int | None = None, attempt: int | None = None) -> Batches:

@@ -52,7 +52,7 @@ class Presence:
         return self._alone() <= 2 * self._core.options.timing.suspect
 
     def state(self) -> str:
-        """In a word, for an operator."""
+        """The state of the site in one word, for an operator."""
         core, flush = self._core, self._core.flush
         if core.name not in core.layout.roster:
             return "outside"
@@ -69,7 +69,7 @@ class Presence:
         return "present"
 
     def news(self) -> tuple[str, int, str] | None:
-        """Whether the site is there no longer, or again: an event of its history."""
+        """The event for the site's history if the site has become absent, or present again."""
         core, left = self._core, self._left()
         absent = left is not None
         if absent is self._absent:
@@ -80,7 +80,8 @@ class Presence:
         return EXCLUDED if absent else RETURNED, core.logged, json.dumps({"epoch": epoch})
 
     def _left(self) -> int | None:
-        """The epoch that was closed without the site, while it is absent or was retired then."""
+        """The epoch that was closed without the site. None: the site is not absent, and was not
+        when it was retired."""
         return self._core.layout.absent.get(self._core.name, self._core.flush.left_behind)
 
     def settled(self) -> int:

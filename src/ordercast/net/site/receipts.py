@@ -89,7 +89,9 @@ class Stages:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}
         self._waiting: dict[tuple[str, Group], deque[tuple[int, asyncio.Future[None]]]] = {}
         self._why_not: str | None = None
-        self.doubted: dict[Group, None] = {}  # it is not known yet whether what is awaited was sent
+        self.doubted: dict[
+            Group, None
+        ] = {}  # groups with awaited seqs that may never have been sent
 
     def reached(self, stage: str, group: Group, seq: int) -> bool:
         return self._last[stage].get(group, 0) >= seq

@@ -93,8 +93,8 @@ class RunningSite:
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
-        self._confirming: list[asyncio.Future[None]] = []  # until the next commit, and
-        self._committing: deque[list[asyncio.Future[None]]] = deque()  # until each under way
+        self._confirming: list[asyncio.Future[None]] = []  # who waits for the next commit
+        self._committing: deque[list[asyncio.Future[None]]] = deque()  # per commit under way
         self._closed: str | None = None
         self.failed = ""  # why it stopped by itself
         self._failing: asyncio.Task[None] | None = None
@@ -205,7 +205,7 @@ class RunningSite:
             raise Error(unflushed)
 
     async def _rest(self) -> None:
-        """Others may wait for a report from here: it is soon on its way."""
+        """Wait a little until this site is quiet: other sites may wait for its last report."""
         end = time.monotonic() + REST_S
         while not self.core.quiet() and time.monotonic() < end:
             await asyncio.sleep(0.005)
@@ -273,8 +273,8 @@ class RunningSite:
         await done
 
     def requested(self, client: bytes, number: int) -> SeqRange | None:
-        """The seqs of a client's request that was accepted, or has its seqs reserved: it may wait
-        for the site although its session is gone."""
+        """The seqs of a client's request that was accepted, or whose seqs are reserved. A reserved
+        request may still wait here after its session has ended."""
         return self.core.admission.requested.get((client, number)) or self.store.request(
             client, number
         )
@@ -285,7 +285,7 @@ class RunningSite:
         self.rows_due = True
 
     def _look(self) -> None:
-        """Those who wait here are told when there is no hope any more."""
+        """Now and then: fail the calls that wait for something that will not come."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
         self.changes.look()

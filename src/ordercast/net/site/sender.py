@@ -71,7 +71,8 @@ class SiteSender:
         payloads: Sequence[bytes],
         request: RequestName | None = None,
     ) -> Receipt:
-        """`request`: of a daemon's client, that the batch is; it is taken once."""
+        """`request`: the request of a daemon's client that the batch is. A request is accepted
+        once."""
         if type(group) is not str and type(group := _plain(group)) is not str:
             return await self.multicast_to(self._union(group), payloads, request)
         batch = list(payloads)
@@ -105,7 +106,7 @@ class SiteSender:
     def _union(self, groups: Sequence[Group]) -> tuple[Site, ...]:
         members: dict[Site, None] = {}
         for group in _names(groups, "group"):
-            self._core.domain(group, ())  # refuses what there is not
+            self._core.domain(group, ())  # raises UnknownGroup
             members.update(dict.fromkeys(self._core.layout.groups[group]))
         return tuple(members)
 

@@ -57,6 +57,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "suspects": core.manager.suspects(time.monotonic_ns()),
         "queues": _queues(core),
         "links": [asdict(link) for link in site.transport.links()],
+        "relayed": asdict(site.transport.relayed()),
         "dissemination": _dissemination(site),
         "store": {
             "path": str(getattr(site.store, "path", "")),

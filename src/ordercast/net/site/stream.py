@@ -115,7 +115,7 @@ class Stream:
         self.confirmed = confirmed
         self.confirmed_attempt = confirmed_attempt  # in which the application has come there
         self.delivered = delivered  # last position released to the application, read or not
-        self._handed = confirmed  # last position that some reader got that has left
+        self._handed = confirmed  # last position read by a reader that has left
         self.lag_limit = lag
         self.embedded = embedded  # the application lives here: it lags also before it reads
         self.holding = False
@@ -495,8 +495,8 @@ class StreamReader(ABC, Generic[I]):
 
 
 class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
-    """What `Node.deliveries` iterates over: one message at a time. A reader that stops within a
-    batch has had no more of it."""
+    """What `Node.deliveries` iterates over: one message at a time. If reading stops within a batch,
+    the messages that follow in it count as not read."""
 
     def __init__(self, stream: Stream, start: int | None, attempt: int | None = None) -> None:
         super().__init__(stream, start, attempt)
@@ -554,7 +554,8 @@ class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
 
 
 def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | GapBatch:
-    """The part of a batch from a position on; the reader has, or did not ask for, the rest."""
+    """The part of a batch from a position on: the reader has the messages before it, or did not ask
+    for them."""
     skipped = position - batch.position
     if isinstance(batch, GapBatch):
         return replace(
@@ -589,7 +590,8 @@ def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | E
 
 
 def _is_of(attempt: int, batch: _Kept) -> bool:
-    """Whether a reader at this attempt may have the batch: before later ones comes a rollback."""
+    """Whether a reader at this attempt may read the batch. Before batches of a later attempt it
+    must read the rollback."""
     return isinstance(batch, GapBatch) or batch.attempt <= attempt
 
 

@@ -18,7 +18,7 @@ from ordercast.pipeline.audits.tangles import components, sort_orders
 
 
 def carries(total: Total) -> dict[int, Carry]:
-    """Per part, the families whose messages go back behind an earlier part: nearly always none."""
+    """Per part, the families of which an earlier part has a later message: nearly always none."""
     part, key, first, top, position = total.table("fifo_border", 5)
     found: dict[int, list[tuple[int, int, int]]] = {}
     order = np.lexsort((part, key))

@@ -237,7 +237,8 @@ def _shown_above(
     base: int,
     known: Surveyed,
 ) -> Bools:
-    """Whether some site delivered, before the message, what the member has above its base."""
+    """For each pair: whether some site delivered, before the message, a message that the member has
+    above its base."""
     owner, found = _deliverers(deliveries, missing, rows)
     there, first = known.first_above.look_up(base * facts.sites + deliveries.site[found])
     hits = there & first.before(deliveries.place.take(found))
@@ -249,7 +250,8 @@ def _shown_above(
 def _went_on(
     deliveries: DeliveryRows, facts: Facts, missing: MissingPairs, rows: Ints, known: Surveyed
 ) -> Bools:
-    """Whether some member delivered, after the message, another of the group that both have."""
+    """For each pair: whether some member delivered, after the message, another message of the group
+    that both sites have."""
     owner, found = _deliverers(deliveries, missing, rows)
     inside = facts.are_members(missing.pair[rows][owner], deliveries.site[found])
     owner, found = owner[inside], found[inside]

@@ -221,8 +221,9 @@ def judge_order(
 
 
 def _label(orders: Orders, node: Ints, messages: Ints, hubs: Hubs | None) -> tuple[Ints, Ints]:
-    """Components of the messages, then of what stands for the rest of the history: hubs, and the
-    borders that belong to one. And per component its hub, -1 for none."""
+    """The components of the graph. Its nodes are the messages, then what stands for the rest of the
+    history: the hubs, and the borders that belong to a hub. Also, per component, its hub; -1:
+    none."""
     source, target = links(node, orders.site)
     count = len(messages)
     if hubs is None:
@@ -248,7 +249,8 @@ def _label(orders: Orders, node: Ints, messages: Ints, hubs: Hubs | None) -> tup
 
 
 def _judge_pairs(own: Orders, part: int, crossing: Crossing | None, evidence: Evidence) -> None:
-    """Crossing messages stand where they are at each site, before or after everything here."""
+    """Compare the sites' orders. Messages that cross a cut come in at their place at each site,
+    before or after all rows of this part."""
     if crossing is not None:
         here = np.isin(crossing.orders.site, own.site) & (crossing.part != part)
         more = crossing.orders.take(np.flatnonzero(here))
@@ -272,7 +274,7 @@ def tell_inversions(orders: Orders, evidence: Evidence) -> None:
 
 
 def _tell_knot(own: Orders, hubs: Ints, rows: Ints, evidence: Evidence) -> None:
-    """Rows of tangles over several parts; the driver looks for a cycle in them."""
+    """Tell rows of tangles over several parts: the driver looks for a cycle in them."""
     if len(rows) > MOST_KNOT_ROWS:
         evidence.count("stopped", 1)
         rows = rows[:MOST_KNOT_ROWS]

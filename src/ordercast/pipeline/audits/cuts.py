@@ -59,12 +59,6 @@ class Cuts:
         )
 
 
-def no_cuts(sites: int) -> Cuts:
-    """Everything in one part."""
-    zeros = np.zeros(sites, np.int64)
-    return Cuts(1, zeros, zeros, zeros - 1, np.empty((0, 0), np.int64), np.zeros(1, np.int64))
-
-
 def count_below(table: Ints, rows: Ints, values: Ints) -> Ints:
     """Per value, how many entries of its row of the table are below it: bisection, all at once."""
     low = np.zeros(len(values), np.int64)

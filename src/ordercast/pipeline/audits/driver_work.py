@@ -34,7 +34,7 @@ class Gathered:
         return self._glossaries
 
     def close(self) -> None:
-        """Nothing is kept anywhere else."""
+        """Nothing to do: the rows are in memory only."""
 
 
 class DriverWork:
@@ -43,10 +43,8 @@ class DriverWork:
     def __init__(self, gathered: Gathered, translation: Translation) -> None:
         self._gathered = gathered
         self._legend = translation
-        self.passes = 0
 
     def run(self, task: JudgingTask) -> list[Evidence]:
-        self.passes += 1
         found: list[Evidence] = []
         parts: dict[int, list[bytes]] = {}
         requests: dict[int, list[bytes]] = {}

@@ -112,7 +112,8 @@ def audit_tables(
     causal: bool,
     groups: Sequence[RowGroup] | None = None,
 ) -> AuditResult:
-    """`tables` by name. `groups`: of deliveries and sent, if the workers can read them there."""
+    """`tables` by name. `groups`: the row groups of deliveries and sent, if the workers can read
+    their files."""
     begun = time.perf_counter()
     deliveries, sent = (normal(name, tables[name]) for name in ("deliveries", "sent"))
     small = (
@@ -183,7 +184,8 @@ def _summary(judged: Judged, numbers: Numbers, causal: bool) -> dict[str, Any]:
 def _violations(
     spark: "SparkSession", work: SparkWork | DriverWork, judged: Judged, numbers: Numbers
 ) -> "DataFrame":
-    """Rows that the driver knows, and a plan that judges again, and lists, when it is read."""
+    """The rows that the driver knows, and a plan that judges again and lists the others when it is
+    read."""
 
     def as_frame(listed: "DataFrame | pa.Table") -> "DataFrame":
         return spark.createDataFrame(listed, DDL) if isinstance(listed, pa.Table) else listed

@@ -17,7 +17,8 @@ from ordercast.pipeline.audits.numbers import Bools, Ints, Numbers
 
 @dataclass(frozen=True)
 class GroupEnd:
-    """Who can show that a message to a group is lost; the members of its last epoch and of all."""
+    """The sites that can show that a message to a group is lost: members of its last epoch, and of
+    all epochs."""
 
     ended: tuple[int, ...]  # live in the last epoch, and up at the end
     always: frozenset[int]

@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from ordercast.history.reader import LEVELS, read_meta
-from ordercast.history.rows import GAP, EpochRow, Event, GroupRow, gap_message, require_kind
+from ordercast.history.reader import (
+    check_epoch,
+    check_event,
+    read_meta,
+    require_history,
+    table_files,
+)
+from ordercast.history.rows import EpochRow, Event, GroupRow
 from ordercast.history.tables import BINARY, BOOL, INT32, INT64, STRING, TABLES
 from ordercast.history.writer import META_FILE
 from ordercast.model.errors import ConfigError
-from ordercast.model.names import nearest
 from ordercast.pipeline.audits.files import UNUSED, RowGroup, check_file
 
 if TYPE_CHECKING:
@@ -77,14 +82,9 @@ def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[A
         rows.append(kind(**values))
     for row in rows:
         if isinstance(row, Event):
-            require_kind(row.kind, table)
-            if row.kind == GAP:
-                gap_message(row, table)
-        elif isinstance(row, EpochRow) and row.deliver not in LEVELS:
-            raise ConfigError(
-                f"{table}: epoch {row.epoch}: field 'deliver': {row.deliver!r} is not a level"
-                f"{nearest(row.deliver, LEVELS)}"
-            )
+            check_event(row, table)
+        elif isinstance(row, EpochRow):
+            check_epoch(row, table)
     return rows
 
 
@@ -114,8 +114,8 @@ def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFr
 
 
 def check_place(history: str) -> HistoryPlace:
-    """For a folder, after a look into every file: Spark would read a column that is missing from
-    one as null."""
+    """Where the history is. In a folder every file is looked into: Spark would read a column that
+    is missing from a file as null."""
     if "://" in history:
         every = {name: [column.name for column in table.columns] for name, table in TABLES.items()}
         return HistoryPlace(history, every)
@@ -123,26 +123,12 @@ def check_place(history: str) -> HistoryPlace:
 
 
 def _check_folder(folder: Path) -> HistoryPlace:
-    if not folder.exists():
-        raise ConfigError(f"{folder}: there is no such folder")
-    if not folder.is_dir():
-        raise ConfigError(f"{folder}: is a file; a history is a folder")
-    if not any(folder.iterdir()):
-        raise ConfigError(f"{folder}: is empty; a history has {META_FILE} and {', '.join(TABLES)}")
+    require_history(folder)
     read_meta(folder / META_FILE)
     columns: dict[str, set[str]] = {}
     groups: list[RowGroup] = []
     for name, table in TABLES.items():
-        if not (folder / name).is_dir():
-            raise ConfigError(f"{folder / name}: the table is missing (a folder of Parquet files)")
-        files = [
-            path
-            for path in sorted((folder / name).rglob("*.parquet"))
-            if not any(p[0] in "_." for p in path.relative_to(folder / name).parts)
-        ]
-        if not files:
-            raise ConfigError(f"{folder / name}: there is no Parquet file in it")
-        checked = [check_file(path, table) for path in files]
+        checked = [check_file(path, table) for path in table_files(folder / name)]
         columns[name] = set().union(*(names for names, _ in checked))
         if name in ("deliveries", "sent"):
             groups += [group for _, own in checked for group in own]

@@ -31,9 +31,6 @@ class PlaceColumns(NamedTuple):
         return before
 
 
-NO_PLACES = PlaceColumns(*(np.empty(0, np.int64) for _ in range(4)))
-
-
 class Extremes(NamedTuple):
     """The first or the last place for each of some keys, which are sorted."""
 
@@ -48,9 +45,6 @@ class Extremes(NamedTuple):
         found = np.searchsorted(self.keys, keys)
         found[found == len(self.keys)] = 0
         return np.asarray(self.keys[found] == keys), self.places.take(found)
-
-
-NO_EXTREMES = Extremes(np.empty(0, np.int64), NO_PLACES)
 
 
 def first_places(keys: Ints, places: PlaceColumns) -> Extremes:

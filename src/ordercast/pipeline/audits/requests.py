@@ -25,7 +25,6 @@ from ordercast.pipeline.audits.packing import by_key, join, pack, unpack
 from ordercast.pipeline.audits.rows import DELIVERED, DeliveryRows, is_live
 
 NOBODY = -1
-ASKED = tuple(column.name for column in REQUEST)
 
 
 @dataclass
@@ -74,7 +73,7 @@ def read_requests(table: pa.Table) -> Read:
     columns: Columns = {"client": encoded.indices.to_numpy().astype(np.int64)}
     asked = clients.is_valid().to_numpy(zero_copy_only=False)
     null = ""
-    for name in ASKED[1:]:
+    for name in REQUEST[1:]:
         values = pa.nulls(len(clients), pa.int64())
         if name in table.column_names:
             values = table.column(name).combine_chunks()
@@ -86,10 +85,10 @@ def read_requests(table: pa.Table) -> Read:
 
 def unasked(rows: int) -> Columns:
     """The columns of rows that name no client."""
-    return {name: np.full(rows, NOBODY, np.int64) for name in ASKED}
+    return {name: np.full(rows, NOBODY, np.int64) for name in REQUEST}
 
 
-_TOLD = (*ASKED, "message")
+_TOLD = (*REQUEST, "message")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -129,7 +128,7 @@ def judge_requests(
     own = join(pieces)
     own["run"] = streams.run[streams.of(own["message"])]
     own["rank"], own["seq"] = streams.id_order(own["message"])
-    by = ("run", *ASKED)
+    by = ("run", *REQUEST)
     own = _distinct(own, (*by, "rank", "seq"))
     begins = np.flatnonzero(_changes(own, by))
     counts = np.diff(np.append(begins, len(own["message"])))

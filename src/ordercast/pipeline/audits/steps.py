@@ -28,7 +28,7 @@ MOST_OVER = 200  # messages; a cut that more of them cross is given up
 
 
 class Work(Protocol):
-    """Runs both steps of a task over all rows: Spark, or a loop in tests."""
+    """Runs both steps of a task over all rows: on Spark, or in a loop at the driver."""
 
     def run(self, task: JudgingTask) -> list[Evidence]: ...
 
@@ -155,7 +155,7 @@ def _conclude(
 
 
 def _by_pair(*totals: Total) -> list[Ints]:
-    """Of each pair of sites that disagree, the inversion that comes first at the first of them."""
+    """For each pair of sites that disagree, the inversion that comes first at the first site."""
     columns = [
         np.concatenate(pieces)
         for pieces in zip(*(total.table("inversions", 8) for total in totals), strict=True)

@@ -117,7 +117,7 @@ def _survey_bases(
 
 
 def _with_others(deliveries: DeliveryRows, rows: Ints) -> tuple[Ints, Ints]:
-    """Each row beside every first delivery of its message."""
+    """Each row beside every first delivery of the same message."""
     index = deliveries.index[rows]
     begins = deliveries.message_starts[index]
     ends = np.append(deliveries.message_starts, len(deliveries))[index + 1]

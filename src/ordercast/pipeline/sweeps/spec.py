@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.names import nearest, shown
+from ordercast.model.names import nearest, require_keys, shown
 from ordercast.model.verb_options import VerbOption
 from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import VERBS, Config, subject_of
@@ -91,11 +91,11 @@ def parse_spec(text: str, *, source: str) -> SweepSpec:
         data = tomllib.loads(text)
     except ValueError as error:  # also of numbers with thousands of digits
         raise ConfigError(f"{source}: {error}") from None
-    _only(data, _TABLES, source)
+    require_keys(data, _TABLES, source)
     if "sweep" not in data:
         raise ConfigError(f"{source}: the table [sweep] is missing")
     sweep = _table(data, "sweep", source)
-    _only(sweep, _SWEEP, f"{source}: sweep")
+    require_keys(sweep, _SWEEP, f"{source}: sweep")
     verb = _verb(sweep, source)
     spec = SweepSpec(
         source=source,
@@ -157,7 +157,7 @@ def _repeats(sweep: Config, verb: str, where: str) -> Repeats:
         )
     least, most, bounds = 2, 0, []
     for piece in pieces:
-        _only(piece, _UNTIL, f"{where}.until")
+        require_keys(piece, _UNTIL, f"{where}.until")
         bounds.append(_bound(piece, verb, f"{where}.until"))
         least = max(least, _whole(piece, "at_least", AT_LEAST, f"{where}.until", least=2))
         most = max(most, _whole(piece, "at_most", AT_MOST, f"{where}.until", least=2))
@@ -238,12 +238,6 @@ def _table(data: Mapping[str, Any], name: str, source: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ConfigError(f"{source}: {name}: must be a table, not {shown(table)}")
     return table
-
-
-def _only(data: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for name in data:
-        if name not in known:
-            raise ConfigError(f"{where}: unknown key {shown(name)}{nearest(name, known)}")
 
 
 def _whole(data: Config, name: str, default: int, where: str, *, least: int) -> int:

@@ -8,11 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 
 CONFIDENCE = 0.95
 
-_MANY = 1000  # degrees of freedom from which the series is as exact as a float
 _MOST_GROWTH = 4  # times as many runs in the next round, at most
 _LEAST_GROWTH = 1.5
 
@@ -77,44 +75,8 @@ def runs_wanted(estimated: Estimate, bound: Precision, at_most: int) -> int:
 def student_t(freedom: int) -> float:
     """The t that a Student variable with so many degrees of freedom stays within, ±, 95 times
     of 100."""
+    from scipy.special import stdtrit  # slow to load, and not needed before there are runs
+
     if freedom < 1:
         raise ValueError(f"{freedom} degrees of freedom")
-    if freedom >= _MANY:
-        return _expansion(freedom)
-    low, high = 0.0, 16.0  # t(1) is 12.7
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return middle
-        if within(middle, freedom) < CONFIDENCE:
-            low = middle
-        else:
-            high = middle
-
-
-def within(t: float, freedom: int) -> float:
-    """P(|T| ≤ t), exactly: for whole degrees of freedom it is a finite sum (Abramowitz and Stegun
-    26.7.3 and 26.7.4)."""
-    angle = math.atan(t / math.sqrt(freedom))
-    sine, square = math.sin(angle), math.cos(angle) ** 2
-    odd = freedom % 2 == 1
-    term = math.cos(angle) if odd else 1.0
-    terms = [] if freedom == 1 else [term]
-    for step in range(3 if odd else 2, freedom - 1, 2):
-        term *= square * (step - 1) / step
-        terms.append(term)
-    total = sine * math.fsum(terms)
-    return 2 / math.pi * (angle + total) if odd else total
-
-
-def _expansion(freedom: int) -> float:
-    """The same quantile as a series in 1/freedom around the normal one (A. and S. 26.7.5)."""
-    x = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    terms = (
-        x,
-        (x**3 + x) / 4,
-        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
-        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
-        (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
-    )
-    return math.fsum(term / freedom**power for power, term in enumerate(terms))
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))

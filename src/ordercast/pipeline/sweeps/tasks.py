@@ -6,7 +6,7 @@ matter which worker does it, how the runs were split, or which other points ther
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -93,8 +93,3 @@ def told(error: BaseException) -> str:
     if isinstance(error, Error):
         return message
     return f"{type(error).__name__}: {message}".rstrip(": ")
-
-
-def here(experiment: Experiment) -> Callable[[Sequence[Task]], list[FinishedRun]]:
-    """A runner in this process, without Spark."""
-    return lambda tasks: [perform(experiment, task) for task in tasks]

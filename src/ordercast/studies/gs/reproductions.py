@@ -11,23 +11,7 @@ from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import Precision
-from ordercast.studies.gs.figures import (
-    depth_figure,
-    exponential_figure,
-    extra_figure,
-    load_figure,
-    setup_figure,
-    table_figure,
-)
-from ordercast.studies.gs.findings import (
-    depth_findings,
-    exponential_findings,
-    extra_findings,
-    load_findings,
-    setup_findings,
-    table1_findings,
-    table2_findings,
-)
+from ordercast.studies.gs import figures, findings
 from ordercast.studies.gs.forests import forest_costs, set_up_costs
 from ordercast.studies.gs.frames import BROADCAST, P2P, table_costs
 from ordercast.studies.reproduction import Family, Reproduction, until
@@ -123,8 +107,8 @@ REPRODUCTIONS = (
         repeats=_table_repeats,
         measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
                   "delay_mean_ms", "depth_mean", "extra_mean"),
-        draw=table_figure("P = 1 ms, L = 5 ms"),
-        find=table1_findings,
+        draw=figures.table_figure("P = 1 ms, L = 5 ms"),
+        find=findings.table1_findings,
     ),
     Reproduction(
         name="gs-table2",
@@ -141,8 +125,8 @@ REPRODUCTIONS = (
         repeats=_table_repeats,
         measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
                   "delay_mean_ms", "depth_mean", "extra_mean"),
-        draw=table_figure("T = 2 ms"),
-        find=table2_findings,
+        draw=figures.table_figure("T = 2 ms"),
+        find=findings.table2_findings,
     ),
     Reproduction(
         name="gs-graph1",
@@ -159,8 +143,8 @@ REPRODUCTIONS = (
         repeats=until(_DEPTH, quick=20, full=100),
         measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
                   *_DELAY_MEASURES),
-        draw=depth_figure("sites"),
-        find=depth_findings("sites"),
+        draw=figures.depth_figure("sites"),
+        find=findings.depth_findings("sites"),
     ),
     Reproduction(
         name="gs-graph2",
@@ -177,8 +161,8 @@ REPRODUCTIONS = (
         repeats=until(_DEPTH, quick=20, full=100),
         measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
                   *_DELAY_MEASURES),
-        draw=depth_figure("size"),
-        find=depth_findings("size"),
+        draw=figures.depth_figure("size"),
+        find=findings.depth_findings("size"),
     ),
     Reproduction(
         name="gs-graph3",
@@ -190,8 +174,8 @@ REPRODUCTIONS = (
         points=_by_sites,
         repeats=until(_EXTRA, quick=20, full=100),
         measures=("extra_mean", "extra_share", "depth_mean"),
-        draw=extra_figure,
-        find=extra_findings,
+        draw=figures.extra_figure,
+        find=findings.extra_findings,
     ),
     Reproduction(
         name="gs-graph4",
@@ -209,8 +193,8 @@ REPRODUCTIONS = (
         points=_by_sites,
         repeats=until(*_LOAD, quick=20, full=100),
         measures=("load_max", "load_source", "load_one_source", "load_star"),
-        draw=load_figure("sites"),
-        find=load_findings("sites"),
+        draw=figures.load_figure("sites"),
+        find=findings.load_findings("sites"),
     ),
     Reproduction(
         name="gs-graph5",
@@ -225,8 +209,8 @@ REPRODUCTIONS = (
         points=_by_size,
         repeats=until(*_LOAD, quick=20, full=100),
         measures=("load_max", "load_source", "load_one_source", "load_star"),
-        draw=load_figure("size"),
-        find=load_findings("size"),
+        draw=figures.load_figure("size"),
+        find=findings.load_findings("size"),
     ),
     Reproduction(
         name="gs-exponential",
@@ -242,8 +226,8 @@ REPRODUCTIONS = (
         points=_both_sizes,
         repeats=until(_DEPTH, quick=20, full=100),
         measures=("depth_mean", "depth_max", "extra_mean"),
-        draw=exponential_figure,
-        find=exponential_findings,
+        draw=figures.exponential_figure,
+        find=findings.exponential_findings,
     ),
     Reproduction(
         name="gs-setup",
@@ -263,7 +247,7 @@ REPRODUCTIONS = (
         repeats=until(Precision("break_even_messages", share=0.1), quick=10, full=50),
         measures=("compute_ms", "install_ms", "install_messages", "saved_messages", "saved_ms",
                   "pays_in_messages", "pays_in_delay", "break_even_messages", "break_even_delay"),
-        draw=setup_figure,
-        find=setup_findings,
+        draw=figures.setup_figure,
+        find=findings.setup_findings,
     ),
 )  # fmt: skip

@@ -6,39 +6,7 @@ closed form here. Trees are those of Table 3: height 5, degrees 2 to 4, and 10 r
 
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.studies.reproduction import Family, Reproduction
-from ordercast.studies.stab.figures import (
-    kinds_figure,
-    load_figure,
-    messages_figure,
-    pairs_figure,
-    queues_figure,
-    rtt_figure,
-    scale_figure,
-    table1_figure,
-    trigger_figure,
-)
-from ordercast.studies.stab.findings import (
-    load_findings,
-    messages_findings,
-    pairs_findings,
-    queue_findings,
-    rtt_findings,
-    scale_findings,
-    table1_findings,
-    table4_findings,
-    trigger_findings,
-)
-from ordercast.studies.stab.runs import (
-    complete_trees,
-    limits,
-    load_costs,
-    loads,
-    round_costs,
-    sizes,
-    table_3,
-    trigger_costs,
-    with_random_trees,
-)
+from ordercast.studies.stab import figures, findings, runs
 
 _MODEL = (
     "One round on the network of §5.1 as we read it (errata STAB-4): processors send and receive"
@@ -55,9 +23,9 @@ def _once(_quick: bool) -> Repeats:
     return Repeats(1, 1)
 
 
-_ROUNDS = Family("stab-rounds", round_costs)
-_LOAD = Family("stab-load", load_costs)
-_TRIGGER = Family("stab-trigger", trigger_costs)
+_ROUNDS = Family("stab-rounds", runs.round_costs)
+_LOAD = Family("stab-load", runs.load_costs)
+_TRIGGER = Family("stab-trigger", runs.trigger_costs)
 
 REPRODUCTIONS = (
     Reproduction(
@@ -72,14 +40,14 @@ REPRODUCTIONS = (
         how="One round on complete trees. A message's round is one more than that of the messages"
         " its sender waited for; a multicast is one message sent and one received by its sender.",
         family=_ROUNDS,
-        points=complete_trees,
+        points=runs.complete_trees,
         repeats=_once,
         measures=(
             "rounds", "processed_root", "processed_internal", "processed_internal_least",
             "processed_leaf", "processed_leaf_least",
         ),
-        draw=table1_figure,
-        find=table1_findings,
+        draw=figures.table1_figure,
+        find=findings.table1_findings,
     ),
     Reproduction(
         name="stab-table4",
@@ -93,11 +61,11 @@ REPRODUCTIONS = (
         how=_MODEL + " A message counts once on every link that it crosses. That the counts equal"
         " the table's formulas, the wrong one mended (errata STAB-1), is a test of ours.",
         family=_ROUNDS,
-        points=table_3,
+        points=runs.table_3,
         repeats=_once,
         measures=("on_hops_start", "on_hops_ack", "on_hops_info", "messages_on_hops"),
-        draw=kinds_figure,
-        find=table4_findings,
+        draw=figures.kinds_figure,
+        find=findings.table4_findings,
     ),
     Reproduction(
         name="stab-figure6",
@@ -109,11 +77,11 @@ REPRODUCTIONS = (
         ),
         how=_MODEL,
         family=_ROUNDS,
-        points=table_3,
+        points=runs.table_3,
         repeats=_once,
         measures=("messages_on_hops",),
-        draw=messages_figure,
-        find=messages_findings,
+        draw=figures.messages_figure,
+        find=findings.messages_findings,
     ),
     Reproduction(
         name="stab-figure7",
@@ -122,11 +90,11 @@ REPRODUCTIONS = (
         says=("As Figure 6, each basic protocol beside the structured one derived from it.",),
         how=_MODEL,
         family=_ROUNDS,
-        points=table_3,
+        points=runs.table_3,
         repeats=_once,
         measures=("messages_on_hops",),
-        draw=pairs_figure("messages_on_hops", "messages", "on all hops"),
-        find=messages_findings,
+        draw=figures.pairs_figure("messages_on_hops", "messages", "on all hops"),
+        find=findings.messages_findings,
     ),
     Reproduction(
         name="stab-figure8",
@@ -139,11 +107,11 @@ REPRODUCTIONS = (
         how=_MODEL + " The paper does not say which queue it means: both are shown (errata STAB-8)."
         " A queue counts the message in service.",
         family=_ROUNDS,
-        points=table_3,
+        points=runs.table_3,
         repeats=_once,
         measures=("queue_link", "queue_cpu"),
-        draw=queues_figure,
-        find=queue_findings,
+        draw=figures.queues_figure,
+        find=findings.queue_findings,
     ),
     Reproduction(
         name="stab-figure9",
@@ -157,11 +125,11 @@ REPRODUCTIONS = (
         how=_MODEL + _RTT + " Random trees are drawn as in the paper, mended (errata STAB-2), and"
         " again where a level would stay empty.",
         family=_ROUNDS,
-        points=with_random_trees,
+        points=runs.with_random_trees,
         repeats=_once,
         measures=("rtt_ms", "slowest_rtt_ms"),
-        draw=rtt_figure,
-        find=rtt_findings,
+        draw=figures.rtt_figure,
+        find=findings.rtt_findings,
     ),
     Reproduction(
         name="stab-figure10",
@@ -173,11 +141,11 @@ REPRODUCTIONS = (
         ),
         how=_MODEL + _RTT,
         family=_ROUNDS,
-        points=with_random_trees,
+        points=runs.with_random_trees,
         repeats=_once,
         measures=("rtt_ms", "slowest_rtt_ms"),
-        draw=pairs_figure("rtt_ms", "round-trip time, ms", "round trip"),
-        find=pairs_findings,
+        draw=figures.pairs_figure("rtt_ms", "round-trip time, ms", "round trip"),
+        find=findings.pairs_findings,
     ),
     Reproduction(
         name="stab-scale",
@@ -193,11 +161,11 @@ REPRODUCTIONS = (
         " over the nodes at random. In a wide area the links from the root are 31 to 80 ms long"
         " (one way, as between regions of public clouds).",
         family=_ROUNDS,
-        points=sizes,
+        points=runs.sizes,
         repeats=_once,
         measures=("rtt_ms", "messages_on_hops", "messages_per_member", "height"),
-        draw=scale_figure,
-        find=scale_findings,
+        draw=figures.scale_figure,
+        find=findings.scale_findings,
     ),
     Reproduction(
         name="stab-load",
@@ -211,11 +179,11 @@ REPRODUCTIONS = (
         " which it alone takes the given share of every processor's time; six rounds are measured"
         " in each run, with rests of 20 ms on average between them.",
         family=_LOAD,
-        points=loads,
+        points=runs.loads,
         repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
         measures=("rtt_ms", "rate", "queue_cpu"),
-        draw=load_figure,
-        find=load_findings,
+        draw=figures.load_figure,
+        find=findings.load_findings,
     ),
     Reproduction(
         name="stab-trigger",
@@ -233,14 +201,14 @@ REPRODUCTIONS = (
         " member measures r, f and α and asks for a round at its own X, or when its oldest message"
         " is 2 s old.",
         family=_TRIGGER,
-        points=limits,
+        points=runs.limits,
         repeats=lambda quick: Repeats(1, 1) if quick else Repeats(3, 3),
         measures=(
             "rounds", "rounds_formula", "stops", "first_stops", "stopped_share",
             "first_stopped_share", "stable_share", "time_to_stable_ms", "round_ms", "alpha",
             "meanwhile", "mended_limit", "printed_limit",
         ),
-        draw=trigger_figure,
-        find=trigger_findings,
+        draw=figures.trigger_figure,
+        find=findings.trigger_findings,
     ),
 )  # fmt: skip

@@ -4,6 +4,7 @@ Points name a tree as `ordercast stability` does (`tree`, `random_tree` with its
 beside it. All protocols run on the same tree; above 1,365 members `full_dist` is left out.
 """
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -55,12 +56,13 @@ _PATIENCE = 2 * SECOND
 
 def table_3(quick: bool) -> Points:
     """Near-complete trees of height 5."""
-    found = []
-    for b, z in TABLE_3:
-        if b <= _QUICK_WIDEST or not quick:
-            tree = f"b={b},p={_HEIGHT},z={z}"
-            found.append({"members": parse_tree(tree).n, "tree": tree})
-    return found
+    return _trees([(b, _HEIGHT, z) for b, z in TABLE_3], quick)
+
+
+def _trees(shapes: Sequence[tuple[int, int, int]], quick: bool) -> Points:
+    narrow = [shape for shape in shapes if shape[0] <= _QUICK_WIDEST or not quick]
+    trees = [f"b={b},p={p},z={z}" for b, p, z in narrow]
+    return [{"members": parse_tree(tree).n, "tree": tree} for tree in trees]
 
 
 def with_random_trees(quick: bool) -> Points:
@@ -76,12 +78,7 @@ def with_random_trees(quick: bool) -> Points:
 
 def complete_trees(quick: bool) -> Points:
     """§4: every inner node has b children."""
-    found = []
-    for b, p in _COMPLETE:
-        if b <= _QUICK_WIDEST or not quick:
-            tree = f"b={b},p={p},z={b}"
-            found.append({"members": parse_tree(tree).n, "tree": tree})
-    return found
+    return _trees([(b, p, b) for b, p in _COMPLETE], quick)
 
 
 def sizes(quick: bool) -> Points:

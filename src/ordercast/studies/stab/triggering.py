@@ -121,7 +121,7 @@ class _Triggering:
             self.network.call(max(due, self.network.now + 1), partial(self._look, member))
 
     def _look(self, member: Sender) -> None:
-        """Whether a round is due: in the paper by the first member's buffer alone."""
+        """Begin a round if one is due: in the paper, by the first member's buffer alone."""
         if self.under_way or member.node in self.asking or not member.held:
             return
         if member is self.first or self.buffers.anyone_asks:
