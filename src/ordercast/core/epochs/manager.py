@@ -45,6 +45,7 @@ from ordercast.wire.voting import fitting
 
 _RECORDS = 64  # at most, in one frame
 _LOG = 128  # entries kept before they are folded
+_REPORTS = 8  # changes whose reports are kept when they are over
 
 
 class _Member(Protocol):
@@ -264,7 +265,8 @@ class Manager:
             if all(site in reports for site in sites):
                 self._propose_end(now, change, closing)
         numbers = [closing.number for closing in layout.closing.values()]
-        self._reports = {n: told for n, told in self._reports.items() if n in numbers}
+        if len(self._reports) > _REPORTS:
+            self._reports = {n: told for n, told in self._reports.items() if n in numbers}
         self._ends = {n: end for n, end in self._ends.items() if n in numbers}
         self._parts = {at: told for at, told in self._parts.items() if at[0] in numbers}
 
