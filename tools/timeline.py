@@ -138,7 +138,7 @@ def in_words(frame: Any) -> str:
         case Append() if frame.entries:
             return f"Append({', '.join(type(entry.record).__name__ for entry in frame.entries)})"
         case Feed() if frame.records:
-            return f"Feed({', '.join(type(record).__name__ for record in frame.records)})"
+            return f"Feed({', '.join(type(entry.record).__name__ for entry in frame.records)})"
         case Fed() if frame.closed:
             return "Fed(closed)"
         case ChangeRequest():

@@ -66,3 +66,38 @@ def test_what_waits_goes_on_when_there_is_room_again() -> None:
     link.acknowledged(0, ((UP, 2, 1),))
     assert link.urgent
     assert len(sizes(flushed(link))) == 1
+
+
+def received(link: Link, number: int, size: int, taken: list[int], *, room: bool = True) -> None:
+    def take(_: str, __: int, item: object) -> bool:
+        assert isinstance(item, Submit)
+        if room:
+            taken.append(item.batch.seq)
+        return room
+
+    link.receive(0, Data(1, 1, UP, number, (submission(number, size),)), take)
+
+
+def test_items_out_of_order_are_kept_up_to_a_number_of_bytes() -> None:
+    link, taken = Link("b", 1, LIMITS, Timing()), list[int]()
+    for number in range(2, 100):  # no honest peer has so much under way
+        received(link, number, 4_000, taken)
+    incoming = link.incoming[UP]
+    assert list(incoming.early) == [2, 3]
+    assert incoming.early_bytes <= LIMITS.link_bytes
+    received(link, 1, 9_000, taken)  # the next in order is always taken
+    assert taken == [1, 2, 3]
+    assert (incoming.early, incoming.early_bytes) == ({}, 0)
+    received(link, 4, 4_000, taken)
+    assert taken == [1, 2, 3, 4]
+
+
+def test_items_without_room_are_kept_up_to_a_number_of_bytes() -> None:
+    link, taken = Link("b", 1, LIMITS, Timing()), list[int]()
+    for number in range(1, 100):
+        received(link, number, 4_000, taken, room=False)
+    incoming = link.incoming[UP]
+    assert sorted(incoming.early) == [1, 2]
+    received(link, 3, 4_000, taken)
+    assert taken == [1, 2]
+    assert incoming.early_bytes == 0

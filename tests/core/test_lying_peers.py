@@ -325,7 +325,7 @@ def test_who_is_no_voter_has_no_part_in_the_voters_log() -> None:
 
 def test_records_are_heard_from_voters_only() -> None:
     taker = member("b")
-    from_outside = Feed(0, (Nothing(),), 1, ())
+    from_outside = Feed(0, (Entry(1, Nothing()),), 1, ())
     assert not said(taker, "z", from_outside)
     assert taker.layout.count == 0
     said(taker, "a", from_outside)
@@ -342,7 +342,7 @@ def test_a_layout_of_another_cluster_is_refused() -> None:
 def test_a_voter_feeds_who_asks_although_it_does_not_lead() -> None:
     """Who was away while the voters changed believes none that it does not know."""
     taker = member("b")
-    said(taker, "a", Feed(0, (Nothing(),), 1, ()))
+    said(taker, "a", Feed(0, (Entry(1, Nothing()),), 1, ()))
     taker.receive(0, "c", Fed(0, ()))
     fed = [frame for peer, frame in taker.drain().then_send if peer == "c"]
     assert [type(frame) for frame in fed] == [Feed]

@@ -25,6 +25,7 @@ from ordercast.model.epochs import (
     LeaveGroup,
     Nothing,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -50,7 +51,9 @@ from ordercast.wire.epochs import (
     Whole,
 )
 from ordercast.wire.handover import CHECKSUM_BYTES, NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.lineage import Lineage, StoredRow, StorePoint, StoreStart
 from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
+from ordercast.wire.replica_digest import DigestPoint, ReplicaDigest
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import samples
 from wire.samples import COUNTS, NAMES, NUMBERS
@@ -59,6 +62,7 @@ IMPLICIT = "@0123456789abcdef"
 TEXTS = st.from_regex(r"\A[ -~]{0,256}\Z")
 CHANGES = st.one_of(st.just("change 1"), st.from_regex(r"\A[ -~]{1,256}\Z"))
 STORES = st.integers(0, 2**63 - 1)
+CRCS = st.integers(0, 2**32 - 1)
 ANY_GROUPS = st.one_of(NAMES, samples.IMPLICIT)
 
 
@@ -91,15 +95,17 @@ records: st.SearchStrategy[EpochRecord] = st.one_of(
     st.builds(Open, NUMBERS, counts, included),
     st.builds(Founded, voters),
     st.builds(Voters, voters),
+    st.builds(Recovered, voters, voters),
     st.builds(Admit, NAMES, COUNTS, STORES),
     st.just(Nothing()),
 )
 entries = st.builds(Entry, NUMBERS, records)
+CHAINS = st.binary(max_size=16)
 
 KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     "InEpoch": st.builds(InEpoch, NUMBERS, samples.frames),
     "Feed": st.one_of(
-        st.builds(Feed, COUNTS, few(records), COUNTS, few(CHANGES)),
+        st.builds(Feed, COUNTS, few(entries), COUNTS, few(CHANGES), chain=CHAINS),
         st.builds(Feed, COUNTS, st.just(()), COUNTS, few(CHANGES), st.binary(max_size=300)),
     ),
     "Fed": st.builds(
@@ -131,7 +137,7 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     "Append": st.builds(Append, COUNTS, COUNTS, COUNTS, few(entries), COUNTS, COUNTS),
     "Appended": st.builds(Appended, COUNTS, st.booleans(), COUNTS, STORES, COUNTS),
     "Install": st.builds(
-        Install, COUNTS, NUMBERS, NUMBERS, voters, st.binary(max_size=300), COUNTS
+        Install, COUNTS, NUMBERS, NUMBERS, voters, st.binary(max_size=300), COUNTS, CHAINS
     ),
     "SnapshotWanted": st.builds(SnapshotWanted, NUMBERS, NAMES, COUNTS),
     "SnapshotPiece": st.builds(
@@ -150,6 +156,22 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     ),
     "Heard": st.builds(Heard, NUMBERS),
     "TreePacket": st.builds(TreePacket, NUMBERS, NAMES, NUMBERS, st.binary(max_size=50)),
+    "Lineage": st.builds(
+        lambda store, boot, mark, row, heard: Lineage(
+            store, (StoreStart(boot, mark, row), StoreStart(boot + 1, mark, row)), row + 1, heard
+        ),
+        STORES,
+        st.integers(1, 10**9),
+        STORES,
+        st.integers(0, 10**12),
+        st.none() | st.builds(StorePoint, STORES, NUMBERS, STORES, COUNTS),
+    ),
+    "StoredRow": st.builds(StoredRow, COUNTS),
+    "ReplicaDigest": st.builds(
+        lambda group, point: ReplicaDigest(group, (point,)),
+        NAMES,
+        st.builds(DigestPoint, NUMBERS, COUNTS, CRCS, CRCS, COUNTS, STORES),
+    ),
     "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
     "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
     "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
@@ -228,6 +250,7 @@ def random_record(rng: random.Random) -> EpochRecord:
         Open(number(rng, 1), random_counts(rng), random_included(rng), random_forests(rng)),
         Founded(random_stores(rng)),
         Voters(random_stores(rng)),
+        Recovered(random_stores(rng), random_stores(rng)),
         Admit("a", number(rng), rng.getrandbits(63)),
         Nothing(),
     ]
@@ -238,8 +261,8 @@ def random_feed(rng: random.Random) -> Feed:
     wanted = ("change 1", "change 2")[: rng.randint(0, 2)]
     if rng.random() < 0.3:
         return Feed(number(rng), (), number(rng), wanted, rng.randbytes(50))
-    records = several(rng, random_record)
-    return Feed(number(rng), records, number(rng), wanted)  # type: ignore[arg-type]
+    entries = several(rng, random_entry)
+    return Feed(number(rng), entries, number(rng), wanted, chain=rng.randbytes(16))  # type: ignore[arg-type]
 
 
 def random_entry(rng: random.Random) -> Entry:
@@ -288,6 +311,14 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     ),
     "Heard": lambda rng: Heard(number(rng, 1)),
     "TreePacket": lambda rng: TreePacket(number(rng, 1), "a", number(rng, 1), rng.randbytes(9)),
+    "Lineage": lambda rng: Lineage(
+        rng.getrandbits(63), (StoreStart(number(rng, 1), rng.getrandbits(63), 9),), 10,
+        StorePoint(rng.getrandbits(63), number(rng, 1), rng.getrandbits(63), number(rng)),
+    ),
+    "StoredRow": lambda rng: StoredRow(number(rng)),
+    "ReplicaDigest": lambda rng: ReplicaDigest(
+        "alpha", (DigestPoint(number(rng, 1), number(rng), rng.getrandbits(32), 8, number(rng)),)
+    ),
     "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
     "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),
     "PipeData": lambda rng: PipeData(number(rng, 1), rng.randbytes(100)),

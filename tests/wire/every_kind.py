@@ -27,6 +27,7 @@ from ordercast.model.epochs import (
     LeaveGroup,
     Nothing,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -80,7 +81,9 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
+from ordercast.wire.lineage import Lineage, StoredRow, StorePoint, StoreStart
 from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
+from ordercast.wire.replica_digest import DigestPoint, ReplicaDigest
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
@@ -160,6 +163,7 @@ RECORDS: tuple[EpochRecord, ...] = (
     Founded((("a", 2**62 + 1), ("b", 0))),
     Admit("a", 0, 2**63 - 1),
     Voters((("a", 5),)),
+    Recovered((("a", 5),), (("b", 7), ("c", 0))),
     Stored("a", 5),
     Flush(("d",), (("e", 1, 0),)),
     Open(4, COUNTS, LASTS),
@@ -167,6 +171,8 @@ RECORDS: tuple[EpochRecord, ...] = (
     Lapse(("d", "e")),
     Nothing(),
 )
+
+ENTRIES = tuple(Entry(2, record) for record in RECORDS)
 
 RIDER = Rider(6, (DurableCounts((("alpha", 3, 2),)), RoundStart(4)))
 FRAMES: tuple[WireFrame, ...] = (
@@ -177,7 +183,7 @@ FRAMES: tuple[WireFrame, ...] = (
     InEpoch(3, Data(1, 1, DOWN, 42, (Relay(Placed(Key((0, 5), "d"), 99, PLAIN)),))),
     InEpoch(3, Ack(1, 1, ())),
     InEpoch(3, Repair(1, 1, CONTROL, 3, 3)),
-    Feed(3, RECORDS, 13, ("change 1", "c 2")),
+    Feed(3, ENTRIES, 13, ("change 1", "c 2"), chain=bytes(range(16))),
     Feed(0, (), 13, (), b"folded"),
     Fed(-1, ()),
     Fed(7, (("change 1", LASTS),), 2**63 - 1, True, 9, COUNTS, ("b",), ("c", "d"), 12),
@@ -190,9 +196,9 @@ FRAMES: tuple[WireFrame, ...] = (
     Whole(4),
     Vote(1, 0, 0, True),
     Voted(1, False, True, 2**63 - 1),
-    Append(2, 1, 1, tuple(Entry(2, record) for record in RECORDS), 0, 8),
+    Append(2, 1, 1, ENTRIES, 0, 8),
     Appended(2, True, 4, 5, 8),
-    Install(2, 3, 1, (("a", 5), ("b", 0)), b"folded", 8),
+    Install(2, 3, 1, (("a", 5), ("b", 0)), b"folded", 8, bytes(range(16))),
     SnapshotWanted(3, "alpha", 0),
     SnapshotPiece(3, "alpha", 4, 9, bytes(range(32)), b"piece"),
     SnapshotPiece(3, "alpha", 0, 0, bytes(range(32)), b""),
@@ -200,6 +206,9 @@ FRAMES: tuple[WireFrame, ...] = (
     Keyed(3, 77, bytes(range(32)), 1),
     Heard(77),
     TreePacket(3, "a", 77, b"packet"),
+    Lineage(2**63 - 1, (StoreStart(1, 5, 0), StoreStart(3, 7, 40)), 40, StorePoint(8, 2, 9, 12)),
+    StoredRow(41),
+    ReplicaDigest("alpha", (DigestPoint(2, 1_000, 7, 8, 1, 9), DigestPoint(2, 1_004, 3, 4, 0))),
     PipeWanted(1, "b"),
     PipeOffered(2, "a"),
     PipeData(1, b"bytes"),

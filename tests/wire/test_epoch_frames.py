@@ -150,7 +150,7 @@ def asked(*edits: Edit) -> ChangeRequest:
 
 
 def fed(record: EpochRecord) -> Feed:
-    return Feed(0, (record,), 1, ())
+    return Feed(0, (Entry(1, record),), 1, ())
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def fed(record: EpochRecord) -> Feed:
         (Feed(-1, (), 0, ()), "count is -1"),
         (Feed(0, (), -1, ()), "committed is -1"),
         (Feed(0, (), 0, ("",)), "wanted: a text of 0 characters"),
-        (Feed(0, (Nothing(),), 0, (), b"x"), "records stand beside what they fold to"),
+        (Feed(0, (Entry(1, Nothing()),), 0, (), b"x"), "records stand beside what they fold to"),
         (Fed(-2, ()), "count is -2"),
         (Fed(0, (("é", ()),)), "is not printable ASCII"),
         (Fed(0, (("c", (("", 1, "alpha", 1),)),)), "'' is not a site's name"),
@@ -185,7 +185,7 @@ def fed(record: EpochRecord) -> Feed:
         (asked(UseProtocol("ring", "-")), "'-' is not a site's name"),
         (fed(Begin("", ())), "change: a text of 0 characters"),
         (fed(Finish("", ())), r"records\[0\].change: a text of 0"),
-        (fed(Finish("c", (("a", 1, "alpha", 0),))), r"records\[0\].lasts\[0\]\[3\] is 0"),
+        (fed(Finish("c", (("a", 1, "alpha", 0),))), r"records\[0\].record.lasts\[0\]\[3\] is 0"),
         (fed(Founded(())), r"records\[0\].voters has 0 entries"),
         (fed(Voters((("", 1),))), "'' is not a site's name"),
         (fed(Voters((("a", 2**63),))), r"voters\[0\]\[1\] is 9223372036854775808"),
@@ -267,7 +267,7 @@ def test_a_change_is_judged_before_it_is_asked_for() -> None:
 def test_a_change_with_no_edit_that_stands_in_a_log_still_travels() -> None:
     """It could be asked for once; a frame that is refused would be sent again for ever."""
     begun = Begin("c", ())
-    for frame in (Feed(0, (begun,), 1, ()), Append(1, 0, 0, (Entry(1, begun),), 0, 0)):
+    for frame in (fed(begun), Append(1, 0, 0, (Entry(1, begun),), 0, 0)):
         assert decode_frame(encode_frame(frame)) == frame
 
 
@@ -289,7 +289,7 @@ def members(count: int) -> tuple[str, ...]:
 NONE, TOO_MANY = Nothing(), RECORDS + 1
 ENTRY = Entry(1, NONE)
 AT_THE_LIMIT: dict[str, tuple[WireFrame, WireFrame]] = {
-    "records": (Feed(0, (NONE,) * RECORDS, 0, ()), Feed(0, (NONE,) * TOO_MANY, 0, ())),
+    "records": (Feed(0, (ENTRY,) * RECORDS, 0, ()), Feed(0, (ENTRY,) * TOO_MANY, 0, ())),
     "wanted": (Feed(0, (), 0, ("c" * TEXT,) * RECORDS), Feed(0, (), 0, ("c",) * TOO_MANY)),
     "folded": (
         Feed(0, (), 0, (), bytes(FOLDED_BYTES)),
@@ -357,7 +357,7 @@ LARGEST_RECORDS: Sequence[EpochRecord] = [
 @pytest.mark.parametrize("record", LARGEST_RECORDS, ids=lambda record: type(record).__name__)
 def test_the_largest_record_of_each_kind_can_be_appended_and_fed(record: EpochRecord) -> None:
     append = Append(1, 1, 1, (Entry(LARGEST_NUMBER, record),), 1, 1)
-    feed = Feed(0, (record,), 0, ("c" * TEXT,) * RECORDS)
+    feed = Feed(0, (Entry(1, record),), 0, ("c" * TEXT,) * RECORDS)
     for frame in (append, feed):
         assert decode_frame(encode_frame(frame)) == frame
 
@@ -374,7 +374,7 @@ def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone(
     assert fitting([]) == 0
     count = fitting([middle] * 100)
     assert 1 < count < 100
-    feed = Feed(0, (middle,) * count, 0, ())
+    feed = Feed(0, (Entry(1, middle),) * count, 0, ())
     assert len(encode_frame(feed)) < FEW_BYTES < FRAME_BYTES / 8
 
 
@@ -384,7 +384,7 @@ def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone(
 @pytest.mark.parametrize(
     "frame",
     [
-        Feed(0, (Nothing(),) * 300_000, 0, ()),
+        Feed(0, (Entry(1, Nothing()),) * 300_000, 0, ()),
         Feed(0, (), 0, ("",) * 1_000_000),
         Fed(0, (("", ()),) * 300_000),
         Fed(0, (("c", (("", 1, "", 1),) * 200_000),)),

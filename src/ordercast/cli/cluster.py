@@ -1,4 +1,5 @@
-"""`ordercast cluster up|down|kill|restart`: all sites of a cluster as local processes."""
+"""`ordercast cluster up|down|kill|restart`: all sites of a cluster as local processes; `recover`,
+when most of its voters are lost."""
 
 import argparse
 import asyncio
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
     from ordercast.net.cluster.processes import Child
 
-ACTIONS = ("up", "down", "kill", "restart")
+ACTIONS = ("up", "down", "kill", "restart", "recover")
 MEET_S = 5.0
 
 DESCRIPTION = """\
@@ -28,6 +29,9 @@ that were added while it ran and have a store in DIR; not those that were retire
   down     stop them all, cleanly
   kill     end one SITE with SIGKILL, as a crash would
   restart  the same, and start it again on its store
+  recover  go on without most of the voters, which are --lost for good; all sites
+           here must be stopped. What only the lost ones had decided may vanish: say
+           --accept-loss. The lost return with an empty store, and not otherwise
 
 Logs of sites in the background are DIR/SITE.log."""
 
@@ -36,13 +40,20 @@ example:
   ordercast cluster up cluster.toml --detach
   ordercast cluster kill cluster.toml b
   ordercast cluster restart cluster.toml b
-  ordercast cluster down cluster.toml"""
+  ordercast cluster down cluster.toml
+  ordercast cluster recover cluster.toml --lost a --lost b"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", metavar="ACTION CLUSTER [SITE]", help="see above")
     dir_argument(parser)
     parser.add_argument("--detach", action="store_true", help="up: in the background")
+    parser.add_argument("--lost", action="append", metavar="SITE", help="recover: a lost voter")
+    parser.add_argument(
+        "--from", dest="chosen", metavar="SITE",
+        help="recover: the voter to go on from, if others that are left are on other machines",
+    )  # fmt: skip
+    parser.add_argument("--accept-loss", action="store_true", help="recover: do it")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
     action, file, *sites = action_and_cluster(args.words, ACTIONS, "cluster")
     if args.detach and action != "up":
         raise UsageError(f"cluster {action}: --detach is for 'up'")
+    if action != "recover" and (args.lost or args.chosen or args.accept_loss):
+        raise UsageError(f"cluster {action}: --lost, --from and --accept-loss are for 'recover'")
     wanted = 1 if action in ("kill", "restart") else 0
     if len(sites) != wanted:
         what = "needs one SITE" if wanted else f"takes no site, so not {sites[0]!r}"
@@ -66,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
         return _up(cluster, directory, args)
     if action == "down":
         return _down(cluster, directory, args)
+    if action == "recover":
+        return _recover(cluster, directory, args)
     return _kill(cluster, directory, sites[0], args, again=action == "restart")
 
 
@@ -191,4 +206,27 @@ def _kill(
     else:
         before = f"killed {site} (process {daemon.pid})" if daemon else f"{site} did not run"
         print(before + (f", restarted as process {result['pid']}" if again else ""))
+    return GOOD
+
+
+def _recover(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
+    from ordercast.net.site.recovery_plan import Recovery
+
+    with Recovery(cluster, directory) as recovery:
+        plan = recovery.plan(args.lost or [], args.chosen or "")
+        voters, lost = ", ".join(plan.voters), ", ".join(plan.lost)
+        for one in plan.left:
+            say(f"{one.site}: {one.records} records, the last of term {one.term}")
+        if not args.accept_loss:
+            raise ConfigError(
+                f"nothing was changed: {voters} would decide alone, going on from {plan.chosen};"
+                f" what only {lost} had decided would vanish. Say --accept-loss to do it"
+            )
+        recovery.carry_out(plan)
+    if args.json:
+        records = {one.site: [one.term, one.records] for one in plan.left}
+        found = {"voters": list(plan.voters), "lost": list(plan.lost), "from": plan.chosen}
+        print_json({"cluster": cluster.name, **found, "records": records})
+        return GOOD
+    print(f"{plan.chosen} goes on with the voters {voters}, without {lost}: start them now")
     return GOOD

@@ -13,7 +13,7 @@ Change the voters of a running cluster, one at a time: the sites of which a majo
 decides every change of groups, sites and protocols. Messages do not wait for it.
 
   add     CLUSTER SITE   done when the site has learned all that was decided
-  remove  CLUSTER SITE   it goes on as any other site"""
+  remove  CLUSTER SITE   it goes on as any other site; takes back an add under way"""
 
 EXAMPLE = """\
 example:

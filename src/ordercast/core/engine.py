@@ -468,7 +468,7 @@ class Engine:
         return held
 
     def filled(self, held: Held, entry: Passed, *, mine: bool) -> None:
-        held.entry, held.pending = entry, False
+        self.retention.filled(held, entry)
         batch = entry.placed.batch
         if mine and batch.incarnation != CLOSING:
             self._ahead -= batch.count

@@ -129,14 +129,25 @@ class Outgoing:
 class Incoming:
     """The receiving end of a lane: items that came from the peer."""
 
-    __slots__ = ("blocked", "done", "early", "got", "repair_at", "unacknowledged")
+    __slots__ = ("blocked", "done", "early", "early_bytes", "got", "repair_at", "unacknowledged")
 
     def __init__(self) -> None:
         self.early: dict[int, Item] = {}  # above `got`: out of order, or without room
+        self.early_bytes = 0
         self.got = self.done = 0
         self.repair_at = NEVER  # when a hole may be asked for again
         self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
         self.blocked = False  # the next item is here and waits for room
+
+    def keep(self, number: int, item: Item, most: int) -> None:
+        """Keep an item that cannot be handed up yet, unless it came before. An honest peer has at
+        most `most` bytes under way, or one item: more is dropped, and was not acknowledged. The
+        next item in order is always kept, so a lane never stands still."""
+        if number not in self.early:
+            size = item.weight()
+            if number == self.got + 1 or not self.early or self.early_bytes + size <= most:
+                self.early[number] = item
+                self.early_bytes += size
 
     def hand_up(self, peer: Site, lane: int, take: Take) -> bool:
         """Hand up the items that are next in order. Returns whether there was no room for one."""
@@ -144,8 +155,10 @@ class Incoming:
         self.blocked = False
         while (item := early.pop(self.got + 1, None)) is not None:
             # A mistake is raised here, and the item is gone: the peer must send it again.
+            self.early_bytes -= item.weight()
             if not take(peer, lane, item):
                 early[self.got + 1] = item
+                self.early_bytes += item.weight()
                 self.blocked = True
                 break
             self.got += 1
@@ -411,7 +424,7 @@ class Link:
             for item in items:
                 if inc.blocked or not take(self.peer, lane, item):
                     self.blocked = inc.blocked = True
-                    inc.early[number] = item
+                    inc.keep(number, item, self.limits.link_bytes)
                 else:
                     inc.got += 1
                 number += 1
@@ -433,7 +446,7 @@ class Link:
             return
         for item in items:
             if inc.got < number <= inc.got + self.limits.link_items:
-                inc.early.setdefault(number, item)
+                inc.keep(number, item, self.limits.link_bytes)
             number += 1
         inc.unacknowledged += len(items)
         self.blocked = inc.hand_up(self.peer, lane, take) or self.blocked
@@ -478,7 +491,7 @@ class Link:
     def forget_early(self) -> None:
         """Drop the items that wait for earlier ones or for room. None was acknowledged."""
         for inc in self.incoming:
-            inc.early, inc.blocked = {}, False
+            inc.early, inc.early_bytes, inc.blocked = {}, 0, False
         self.blocked = False
 
     # --- acknowledging and time ---------------------------------------------------------------

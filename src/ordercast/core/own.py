@@ -57,6 +57,7 @@ class OwnMessages:
         # brought back (it does not know yet which of that is stable).
         self.allowance = (0, 0)
         self.kept: deque[Batch] = deque()  # accepted batches; the oldest is not stable
+        self.kept_bytes = 0
         self._ordered: dict[Group, deque[Batch]] = {}  # placed and not stable
         self._placed_seq: dict[Group, int] = {}  # the seq of the last batch that has a place
         self._stable_seq: dict[Group, int] = {}
@@ -87,6 +88,7 @@ class OwnMessages:
         self.unstable += batch.count
         self.unstable_bytes += len(batch.body)
         self.kept.append(batch)
+        self.kept_bytes += len(batch.body)
 
     def _leave(self, batch: Batch) -> None:
         if self.causal:
@@ -178,6 +180,7 @@ class OwnMessages:
             if batch.seq + batch.count - 1 > self._stable_seq.get(batch.group, 0):
                 break
             gone.append(self.kept.popleft())
+            self.kept_bytes -= len(batch.body)
         return gone
 
     def awaited(self) -> list[Site]:

@@ -34,14 +34,16 @@ Owed: TypeAlias = tuple[Outgoing, int, Site]
 
 
 class Held:
-    """A batch that passed. `position`: of its last message here, if it is for this site."""
+    """A batch that passed. `position`: of its last message here, if it is for this site. `size`:
+    of its body, in bytes."""
 
-    __slots__ = ("entry", "owed", "pending", "position")
+    __slots__ = ("entry", "owed", "pending", "position", "size")
 
     def __init__(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
         self.entry = entry
         self.owed = owed
         self.position = position
+        self.size = len(entry.placed.batch.body)
         self.pending = False  # its header has passed, and its body is missing (`core.heads`)
 
 
@@ -55,12 +57,15 @@ class PassedBatches:
         self.stability = stability
         self.gate = gate
         self.batches: deque[Held] = deque()
+        self._bytes = 0  # of their bodies
         self._not_final: dict[Group, deque[tuple[int, Site, int]]] = {}  # (number, origin, seq)
         self._final_seqs: dict[Site, dict[Group, int]] = {}
         self._forgotten = 0  # records forgotten since the last checkpoint
+        self._forgotten_bytes = 0
         self._notes = 0  # notes written since the last checkpoint
         self.restored = 0  # batches that a restart brought back, final or not
         self._look_at = own.limits.checkpoint_batches
+        self._look_at_bytes = own.limits.checkpoint_bytes
         self.due = False  # enough has gathered to see whether a checkpoint pays
         self.remember: Callable[[Placed], None] | None = None  # called with forgotten batches
         # Counts of the forgotten batches.
@@ -78,7 +83,8 @@ class PassedBatches:
         """Hold a batch that passes. `owed` and `position` are as in `Held`."""
         held = Held(entry, owed, position)
         self.batches.append(held)
-        if len(self.batches) >= self._look_at:
+        self._bytes += held.size
+        if len(self.batches) >= self._look_at or self._bytes >= self._look_at_bytes:
             self.due = True
         if not entry.from_parent:
             batch = entry.placed.batch
@@ -87,8 +93,20 @@ class PassedBatches:
             )
         return held
 
+    def filled(self, held: Held, entry: Passed) -> None:
+        """The body has come of a batch whose header had passed."""
+        held.entry, held.pending = entry, False
+        self._bytes -= held.size
+        held.size = len(entry.placed.batch.body)
+        self._bytes += held.size
+        self.grown()
+
     def grown(self) -> None:
-        if len(self.batches) + len(self.own.kept) >= self._look_at:
+        own = self.own
+        if (
+            len(self.batches) + len(own.kept) >= self._look_at
+            or self._bytes + own.kept_bytes >= self._look_at_bytes
+        ):
             self.due = True
 
     def noted(self) -> None:
@@ -125,15 +143,19 @@ class PassedBatches:
         kept = len(self.batches) + len(self.own.kept)
         if self.own.direct is not None:  # its state has the batches without a place
             kept += self.own.direct.held()
-        least = self.own.limits.checkpoint_batches
-        self._look_at = max(least, 2 * kept)
-        if self._forgotten + self._notes < max(least // 2, kept):
-            return None
-        return self.whole()
+        limits, size = self.own.limits, self._bytes + self.own.kept_bytes
+        least, least_bytes = limits.checkpoint_batches, limits.checkpoint_bytes
+        # A look at batches that must stay costs nothing, whatever their bytes.
+        self._look_at, self._look_at_bytes = max(least, 2 * kept), size + least_bytes
+        if self._forgotten + self._notes >= max(least // 2, kept) or (
+            self._forgotten_bytes >= max(least_bytes // 2, size)
+        ):
+            return self.whole()
+        return None
 
     def whole(self) -> Checkpoint:
         """A checkpoint now, whether it pays or not."""
-        self._forgotten = self._notes = 0
+        self._forgotten = self._notes = self._forgotten_bytes = 0
         records: list[Record] = [Accepted(batch) for batch in self.own.kept]
         records.extend(held.entry for held in self.batches if not held.pending)
         return Checkpoint(self._state(), tuple(records))
@@ -148,6 +170,7 @@ class PassedBatches:
             if primary != self.site:
                 self.sent_up[primary] = self.sent_up.get(primary, 0) + 1
             self._forgotten += 1
+            self._forgotten_bytes += len(batch.body)
 
     def _done_with(self, held: Held) -> bool:
         if held.position > self.gate.settled or held.pending:
@@ -162,6 +185,8 @@ class PassedBatches:
     def _fold(self, held: Held) -> None:
         entry = held.entry
         self._forgotten += 1
+        self._forgotten_bytes += held.size
+        self._bytes -= held.size
         self.ordering.forget(entry)
         batch = entry.placed.batch
         for _, number, child in held.owed:
@@ -215,6 +240,7 @@ class PassedBatches:
     def held(self) -> int:
         """How many batches are needed, after forgetting the others."""
         self._fold_all()
-        if self._forgotten >= self._look_at:  # `batches` itself may never become so long
+        if self._forgotten >= self._look_at or self._forgotten_bytes >= self._look_at_bytes:
+            # `batches` itself may never become so long
             self.due = True
         return len(self.batches)

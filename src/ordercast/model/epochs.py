@@ -272,6 +272,18 @@ class Voters(Packed, frozen=True, tag="V"):
         check_stores(self.voters, "voters")
 
 
+class Recovered(Packed, frozen=True, tag="R"):
+    """An operator has declared voters lost for good. The others are the only voters from now on,
+    and the stores of the lost ones may not come back."""
+
+    voters: Stores
+    lost: Stores
+
+    def check(self) -> None:
+        check_stores(self.voters, "voters")
+        check_stores(self.lost, "lost")
+
+
 class Stored(Packed, frozen=True, tag="T"):
     """A site came for the first time, with this store: it may take part."""
 
@@ -327,7 +339,18 @@ class Nothing(Packed, frozen=True, tag="N"):
 
 
 EpochRecord: TypeAlias = (
-    Begin | Finish | EndPart | Founded | Admit | Voters | Stored | Flush | Open | Lapse | Nothing
+    Begin
+    | Finish
+    | EndPart
+    | Founded
+    | Admit
+    | Voters
+    | Recovered
+    | Stored
+    | Flush
+    | Open
+    | Lapse
+    | Nothing
 )
 
 

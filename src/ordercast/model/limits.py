@@ -23,6 +23,7 @@ STREAMS: Final = 262_144  # that all sites together may send in, in one epoch
 LEAST_STREAMS: Final = 256  # that one site may send in, however many sites there are
 PLACES: Final = 262_144  # parents and primaries that a record changes
 VOTERS: Final = 64
+STARTS: Final = 64  # of a site on its store, the last ones
 FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout
 PIECE_BYTES: Final = 256 * 1024  # of an application's snapshot
 PIPE_BYTES: Final = 32 * 1024  # of a pipe, in one frame

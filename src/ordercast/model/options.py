@@ -21,6 +21,7 @@ class Limits:
     frame_bytes: int = 262_144  # payload bytes after which a frame is closed
     held_batches: int = 20_000  # of the past, at a site that orders or forwards them
     checkpoint_batches: int = 256  # batches held before the past is folded into a checkpoint
+    checkpoint_bytes: int = 4_194_304  # or so many bytes of them
     missed_bytes: int = 268_435_456  # kept for absent sites; beyond it they return by a snapshot
 
 

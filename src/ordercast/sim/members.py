@@ -23,7 +23,7 @@ from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.indexed import IndexedTable
 from ordercast.history.rows import EpochRow, GroupRow
-from ordercast.model.epochs import Edit, EpochRecord, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
+from ordercast.model.epochs import Edit, Entry, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Key
@@ -57,14 +57,14 @@ class SharedFolds(Folds):
     def __init__(self, build: Build) -> None:
         super().__init__(build)
         # Layouts before and after a record. They are kept, so that an id stays that of one layout.
-        self._after: dict[tuple[int, EpochRecord], tuple[Layout, Layout]] = {}
+        self._after: dict[tuple[int, Entry], tuple[Layout, Layout]] = {}
         self._bytes: dict[int, tuple[Layout, bytes]] = {}
         self._layouts: dict[bytes, Layout] = {}
 
-    def fold(self, layout: Layout, record: EpochRecord) -> Layout:
-        known = self._after.get((id(layout), record))
+    def fold(self, layout: Layout, entry: Entry) -> Layout:
+        known = self._after.get((id(layout), entry))
         if known is None:
-            known = self._after[id(layout), record] = (layout, super().fold(layout, record))
+            known = self._after[id(layout), entry] = (layout, super().fold(layout, entry))
         return known[1]
 
     def pack(self, layout: Layout) -> bytes:

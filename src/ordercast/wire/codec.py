@@ -24,10 +24,20 @@ from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.lineage import LineageFrame, StoredRow
 from ordercast.wire.pipes import PipeFrame
+from ordercast.wire.replica_digest import ReplicaDigest
 from ordercast.wire.voting import Append
 
-WireFrame: TypeAlias = Frame | SiteFrame | HandoverFrame | DisseminationFrame | PipeFrame
+WireFrame: TypeAlias = (
+    Frame
+    | SiteFrame
+    | HandoverFrame
+    | DisseminationFrame
+    | LineageFrame
+    | ReplicaDigest
+    | PipeFrame
+)
 
 MAGIC: Final = b"ocf"
 VERSION: Final = 5
@@ -37,6 +47,7 @@ HEADER_BYTES: Final = _HEADER.size
 _START = int.from_bytes(MAGIC) << 8 | VERSION
 _MOST = FRAME_BYTES - HEADER_BYTES
 
+_COMMON = (Ack, Repair, StoredRow)  # they hold numbers of this site's own making
 _read_header = _HEADER.unpack_from
 _write_header = _HEADER.pack
 _encode = msgspec.msgpack.Encoder().encode
@@ -58,7 +69,7 @@ def encode_frame(frame: WireFrame) -> bytes:
     if type(inner) is Data:
         if len(inner.items) > ITEMS:
             raise FrameError(f"frame of {len(inner.items)} items, at most {ITEMS}")
-    elif type(inner) is not Ack and type(inner) is not Repair:
+    elif type(inner) not in _COMMON:
         _decode_body(body, checksum)
     return _write_header(_START, len(body), checksum) + body
 

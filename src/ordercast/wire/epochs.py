@@ -8,7 +8,7 @@ from msgspec import Meta
 from ordercast.model.epochs import (
     Counts,
     Edit,
-    EpochRecord,
+    Entry,
     Included,
     check_counts,
     check_edits,
@@ -39,7 +39,7 @@ from ordercast.model.limits import (
 )
 from ordercast.model.messages import Placed
 from ordercast.wire.frames import Frame
-from ordercast.wire.voting import Voting
+from ordercast.wire.voting import ChainHash, Voting
 
 FewSites: TypeAlias = Annotated[tuple[Site, ...], Meta(max_length=MEMBERS)]
 
@@ -55,15 +55,16 @@ class InEpoch(Packed, frozen=True, tag="E"):
 
 
 class Feed(Packed, frozen=True, tag="1"):
-    """The manager tells the committed records after the first `count`. A site that lacks a record
-    that is no longer kept is told what all of them fold to. `wanted`: the changes that the manager
-    wants reports for."""
+    """The manager tells the committed records after the first `count`, whose hash is `chain`. A
+    site that lacks a record that is no longer kept is told what all of them fold to. `wanted`: the
+    changes that the manager wants reports for."""
 
     count: Natural
-    records: Annotated[tuple[EpochRecord, ...], Meta(max_length=RECORDS)]
+    records: Annotated[tuple[Entry, ...], Meta(max_length=RECORDS)]
     committed: Natural
     wanted: Annotated[tuple[str, ...], Meta(max_length=RECORDS)]
     folded: Annotated[bytes, Meta(max_length=FOLDED_BYTES)] = b""
+    chain: ChainHash = b""
 
     def check(self) -> None:
         for change in self.wanted:

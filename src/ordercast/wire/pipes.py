@@ -34,7 +34,7 @@ class PipeOffered(Packed, frozen=True, tag="O"):
         check_site(self.site, "site")
 
 
-class PipeData(Packed, frozen=True, tag="P"):
+class PipeData(Packed, frozen=True, tag="B"):
     """Bytes of a pipe. A relay passes them on as they are."""
 
     number: Ordinal

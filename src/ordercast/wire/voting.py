@@ -12,6 +12,9 @@ from ordercast.model.limits import FOLDED_BYTES, RECORDS
 
 Term: TypeAlias = Natural  # 0 before the first
 
+ChainHash: TypeAlias = Annotated[bytes, Meta(max_length=16)]
+"""The hash of all records up to one; empty if it is not known (`core.epochs.chain`)."""
+
 FEW_BYTES: Final = 1024 * 1024  # of records in a frame: beside data, a frame should not be long
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -60,7 +63,7 @@ class Appended(Packed, frozen=True, tag="f"):
 
 
 class Install(Packed, frozen=True, tag="i"):
-    """A snapshot in place of the entries up to `upto`."""
+    """A snapshot in place of the entries up to `upto`, whose hash is `chain`."""
 
     term: Term
     upto: Ordinal
@@ -68,6 +71,7 @@ class Install(Packed, frozen=True, tag="i"):
     voters: Stores
     snapshot: Annotated[bytes, Meta(max_length=FOLDED_BYTES)]
     beat: Natural
+    chain: ChainHash = b""
 
     def check(self) -> None:
         check_stores(self.voters, "voters")

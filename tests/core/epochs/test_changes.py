@@ -263,6 +263,28 @@ def test_the_only_voter_stays() -> None:
     assert max(world.outcomes.values()).endswith("is the only voter")
 
 
+@pytest.mark.parametrize("proposed", [False, True])
+def test_a_pending_voter_that_never_ran_is_taken_back_by_its_removal(proposed: bool) -> None:
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    world.run(SECOND)
+    world.ask("a", "site", AddSite("n"))
+    world.run(2 * SECOND)
+    world.ask("a", "add", AddVoter("n"))
+    if proposed:
+        world.run(4 * SECOND)
+        assert world.members["a"].layout.voters == ("a", "c", "n", "x")
+        world.ask("b", "next", AddVoter("z"))  # it waits its turn
+        world.run(5 * SECOND)
+    world.ask("c", "remove", RemoveVoter("n"))
+    world.settle()
+    back = "taken back: the site was removed from the voters before it had become one"
+    then = {"next": ""} if proposed else {}
+    assert world.outcomes == {"site": "", "add": back, "remove": "", **then}
+    voters = ("a", "c", "x", "z") if proposed else ("a", "c", "x")
+    assert {member.layout.voters for member in world.members.values()} == {voters}
+    assert world.judge() == []
+
+
 def test_with_causal_order_all_groups_are_one_domain_and_lists_still_may_not_cross_it() -> None:
     world = World(GROUPS, SITES, ["a", "c", "x"], causal=True)
     member = world.members["a"]

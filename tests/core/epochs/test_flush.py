@@ -305,3 +305,19 @@ def test_a_slow_member_is_excluded_if_that_is_asked_for() -> None:
     world.members["c"].hold(world.now, held=False)
     settled(world)
     assert texts(world, "c") == ["waits for c"]
+
+
+def test_a_site_that_loses_its_store_again_and_again_does_not_stop_all_domains_each_time() -> None:
+    """z is in no group, and could say it at any time."""
+    world = World({"g": "abc"}, "abcz", "abc", policy="exclude")
+    world.run(SECOND)
+    before = world.members["a"].layout.last_epoch
+    for _ in range(10):
+        world.lose("z", 50 * MILLISECOND)
+        world.run(world.now + SECOND)
+    opened = world.members["a"].layout.last_epoch - before
+    assert opened <= 4  # of ten seconds, once in three
+    world.settle()
+    layout = world.members["z"].layout
+    assert (layout.absent, layout.stores["z"]) == ({}, world.stores["z"])
+    assert world.judge() == []

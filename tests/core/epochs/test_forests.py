@@ -21,6 +21,7 @@ from ordercast.forest.forest import Forest
 from ordercast.model.epochs import (
     AddGroup,
     Begin,
+    Entry,
     Finish,
     Flush,
     ForestMoves,
@@ -276,16 +277,16 @@ def test_an_adapted_forest_is_legal_and_fits_whatever_changes(
             if isinstance(step, str):  # it goes, or it returns
                 away = step in layout.absent
                 back = ((step, 1, 1),) if away else ()
-                layout = folds.fold(layout, Flush(() if away else (step,), back))
+                layout = folds.fold(layout, Entry(1, Flush(() if away else (step,), back)))
                 if layout.flushing is not None:
                     opened = Open(layout.flushing.number, (), ())
-                    layout = folds.fold(layout, folds.end(layout, opened))
+                    layout = folds.fold(layout, Entry(1, folds.end(layout, opened)))
             else:
                 begun = folds.begin(layout, Begin(f"c{number}", (step,)))
-                layout = folds.fold(layout, begun)
+                layout = folds.fold(layout, Entry(1, begun))
                 if layout.closing:
                     finish = folds.end(layout, Finish(f"c{number}", ()))
-                    layout = folds.fold(layout, finish)
+                    layout = folds.fold(layout, Entry(1, finish))
                     assert layout.outcomes[f"c{number}"] == ""
             check_layout(layout, none)
             for domain in layout.domains.values():
@@ -307,12 +308,12 @@ def test_a_forest_is_adapted_so_often_and_then_built_anew(monkeypatch: pytest.Mo
     layout, folds, ages = founded(), Folds(counting), []
     for number in range(8):
         edit = (JoinGroup, LeaveGroup)[number % 2]("alpha", "z")
-        layout = folds.fold(layout, folds.begin(layout, Begin(f"c{number}", (edit,))))
-        layout = folds.fold(layout, folds.end(layout, Finish(f"c{number}", ())))
+        layout = folds.fold(layout, Entry(1, folds.begin(layout, Begin(f"c{number}", (edit,)))))
+        layout = folds.fold(layout, Entry(1, folds.end(layout, Finish(f"c{number}", ()))))
         ages += [domain.structure.forest.age for domain in layout.domains.values()]
     assert ages == [1, 2, 3, 0, 1, 2, 3, 0]
     assert len(built) == 1  # one serves for the beginning, the end, and the same groups again
-    layout = folds.fold(layout, folds.begin(layout, Begin("b", (UseBuilder("star"),))))
-    layout = folds.fold(layout, folds.end(layout, Finish("b", ())))
+    layout = folds.fold(layout, Entry(1, folds.begin(layout, Begin("b", (UseBuilder("star"),)))))
+    layout = folds.fold(layout, Entry(1, folds.end(layout, Finish("b", ()))))
     assert {domain.structure.forest.builder for domain in layout.domains.values()} == {"star"}
     assert len(built) == 2

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Build, Closing, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
@@ -90,7 +91,7 @@ def test_any_records_fold_to_a_layout_that_is_whole(data: st.DataObject, build: 
     layout = data.draw(layouts(build))
     for drawn in data.draw(st.lists(records, max_size=25)):
         record = aimed(drawn, layout)
-        frame = Feed(0, (record,), 1, ())
+        frame = Feed(0, (Entry(1, record),), 1, ())
         assert decode_frame(encode_frame(frame)) == frame  # it could come from a peer
         layout = fold(layout, record, build)
         check_layout(layout, build)
@@ -181,8 +182,9 @@ def test_a_member_folds_any_records_it_is_fed_and_restarts_with_them(
         before = machine.member.layout
         record = aimed(step, before)
         # Whoever says so: a record may have made another voter of the one that feeds.
-        machine.member._take_feed("x", Feed(before.count, (record,), before.count + 1, ()))
-        assert packed(machine) == pack_layout(fold(before, record, build))
+        entry = Entry(1, record)
+        machine.member._take_feed("x", Feed(before.count, (entry,), before.count + 1, ()))
+        assert packed(machine) == pack_layout(Folds(build).fold(before, entry))
     machine.drain()
     last = packed(machine)
     machine.start()
@@ -480,7 +482,8 @@ def outside() -> Machine:
 def feed(machine: Machine, *some: EpochRecord) -> None:
     for record in some:
         count = machine.member.layout.count
-        machine.member.receive(machine.now, "x", Feed(count, (record,), count + 1, ()))
+        entries = (Entry(1, record),)
+        machine.member.receive(machine.now, "x", Feed(count, entries, count + 1, ()))
 
 
 def test_what_was_sent_in_the_burst_that_retired_its_site_does_not_stop_a_restart() -> None:

@@ -136,7 +136,7 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for hello, why in (
-            (ClientHello(99, "local", "a", CLIENT), "speaks version 4, not 99"),
+            (ClientHello(99, "local", "a", CLIENT), "speaks version 5, not 99"),
             (ClientHello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (ClientHello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):

@@ -280,7 +280,7 @@ def test_another_founding_is_refused_in_words_and_so_are_other_terms_of_a_newcom
         async with started(a, b):
             a.transport.connect("b")
             await until(lambda: a.transport.refusals["other terms"] > 1, "refused")
-            line = "'founding' is 'f2' there, 'f1' here: two clusters of one name, or a store of"
+            line = "'founding' is 'f2' there, 'f1' here: two clusters of one name, a store of"
             assert line in a.transport.links()[0].last_error
             b.transport.retell({**TERMS, FOUNDING: "", "deliver": "agreed"})
             line = "'deliver' is 'agreed' there, 'safe' here"

@@ -2,14 +2,19 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ordercast
+from ordercast.core.epochs.packing import pack_layout
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.certificates import add_certificates
+from ordercast.net.link.transport import Transport
 from ordercast.net.site.node import Node, site_of
+from ordercast.wire.epochs import Feed, InEpoch
+from ordercast.wire.frames import UP, Repair
 from support.clusters.processes import NAME, write_cluster
 from support.clusters.sites import GROUPS
 from support.harness.loops import in_loop
@@ -98,5 +103,51 @@ def test_a_newcomer_is_refused_then_added_joins_restarts_and_is_retired(
                 assert "d" not in peers_of(a)
             await a.multicast("alpha", b"after")
             assert (await payloads(b, 43))[-1] == b"after"
+
+    run()
+
+
+def test_a_retired_site_founds_no_false_cluster_for_a_newcomer(tmp_path: Path) -> None:
+    """It has a certificate and knows the founding, but the newcomer's file does not name it."""
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=True)
+    add_certificates(NAME, ["d", "e"], tmp_path / "certs")
+    there, here = (f"127.0.0.1:{port}" for port in free_ports(2))
+
+    @in_loop
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack, asyncio.timeout(WAIT_S):
+            a, _, _ = [
+                await stack.enter_async_context(ordercast.Node.open(path, site, dir=tmp_path))
+                for site in "abc"
+            ]
+            opening = ordercast.Node.open(path, "d", dir=tmp_path, address=there)
+            d = await stack.enter_async_context(opening)
+            await a.add_site("d", there)
+            while not d.admitted:
+                await asyncio.sleep(0.01)
+            await a.retire_site("d")
+            while not d.retired:
+                await asyncio.sleep(0.01)
+            true, liar = site_of(d).core.layout, site_of(d).transport
+            false = replace(true, count=99, roster={"d": 1, "e": 1}, voters=("d",), groups={},
+                            domains={}, closing={})  # fmt: skip
+            opening = ordercast.Node.open(path, "e", dir=tmp_path, address=here)
+            e = await stack.enter_async_context(opening)
+            heard = site_of(e).transport
+            assert isinstance(liar, Transport)
+            assert isinstance(heard, Transport)
+            liar.meet("e", ("127.0.0.1", int(here.rpartition(":")[2])))
+            liar.connect("e")
+            while not any(link.state == "connected" for link in liar.links() if link.peer == "e"):
+                await asyncio.sleep(0.01)
+            liar.send("e", [Feed(99, (), 99, (), pack_layout(false))])
+            liar.send("e", [InEpoch(1, Repair(1, 1, UP, 1, 2))])  # held until the epoch is known
+            while not site_of(e).core.observations()[0][1]:
+                await asyncio.sleep(0.01)
+            assert site_of(e).core.layout.count == -1
+            await a.add_site("e", here)
+            while not e.admitted:
+                await asyncio.sleep(0.01)
+            assert site_of(e).core.layout.voters == ("a", "b", "c")
 
     run()

@@ -249,3 +249,25 @@ def test_where_nothing_is_stored_gaps_that_were_read_are_forgotten() -> None:
         assert (len(side.stream._gaps), len(side.stream._recent)) == (0, 1)
 
     loops.run(run())
+
+
+def test_a_reader_is_handed_a_number_of_bytes_at_once() -> None:
+    """A slow reader keeps what it was handed, although the stream has dropped it."""
+    side = Side(stored=True, shed=False)
+    body = pack_payloads([bytes(300_000)])
+    batches = [
+        DeliveredBatch(n, 1, Placed(Key((0, n), "a"), n, Batch("a", 1, "alpha", n, 1, body)))
+        for n in range(1, 11)
+    ]
+    side.stream.add(batches)
+
+    async def main() -> list[int]:
+        handed = []
+        cursor = side.stream.enter(1)
+        while cursor.last < 10:
+            found = await side.stream.after(cursor)
+            handed.append(len(found))
+            cursor.last = found[-1].position
+        return handed
+
+    assert loops.run(main()) == [4, 4, 2]

@@ -416,3 +416,12 @@ def test_readers_in_other_threads_see_whole_commits(tmp_path: Path) -> None:
         thread.join()
     store.close_sync()
     assert wrong == []
+
+
+def test_a_read_ends_at_a_number_of_bytes_with_at_least_one_batch(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "a.db")
+    write(store, *(kept(number, size=1_000) for number in range(1, 11)))
+    assert [batch.position for batch in store.read(3, 99, 2_500)] == [3, 4, 5]
+    assert [batch.position for batch in store.read(6, 99, 1)] == [6]
+    assert [batch.position for batch in store.read(7, 99)] == [7, 8, 9, 10]
+    store.close_sync()

@@ -26,6 +26,7 @@ from ordercast.model.epochs import (
     LeaveGroup,
     Nothing,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -79,6 +80,7 @@ records: st.SearchStrategy[EpochRecord] = st.one_of(
     st.builds(Stored, SITES, STORES),
     st.builds(Founded, voters),
     st.builds(Voters, voters),
+    st.builds(Recovered, voters, voters),
     st.builds(Admit, SITES, st.one_of(st.just(0), NUMBERS), STORES),
     st.just(Nothing()),
 )

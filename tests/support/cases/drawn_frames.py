@@ -7,6 +7,7 @@ names are often those that the site expects next, so that many get past the firs
 import random
 import types
 import typing
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout
 from ordercast.core.order.interface import CLOSING
-from ordercast.model.epochs import EpochRecord
+from ordercast.model.epochs import Entry, EpochRecord
 from ordercast.model.errors import FrameError
 from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import LARGEST_NUMBER
@@ -27,7 +28,7 @@ from ordercast.model.messages import (
     pack_payloads,
 )
 from ordercast.wire.codec import decode_frame, encode_frame
-from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import (
     CONTROL,
     LANES,
@@ -116,7 +117,21 @@ class Drawer:
     # --- others -----------------------------------------------------------------------------------
 
     def _beside(self) -> Any:
-        return self.struct(self.rng.choice(FRAMES))
+        return self._feed() if self.rng.random() < 0.15 else self.struct(self.rng.choice(FRAMES))
+
+    def _feed(self) -> Feed:
+        """Records, or a layout, that continue what the victim has folded."""
+        rng, layout = self.rng, self.victim.layout
+        if rng.random() < 0.5:
+            some = tuple(
+                Entry(max(1, layout.term + rng.randrange(2)), self.struct(rng.choice(RECORDS)))
+                for _ in range(rng.randint(1, 3))
+            )
+            return Feed(layout.count, some, layout.count + 3, (), chain=self.bytes("chain"))
+        count = layout.count + rng.randint(0, 2)
+        voters = rng.choice((layout.voters, (self.peer,)))
+        other = replace(layout, count=count, voters=voters, term=layout.term + rng.randrange(2))
+        return Feed(count, (), count, (), pack_layout(other))
 
     # --- by type ----------------------------------------------------------------------------------
 
@@ -199,6 +214,8 @@ class Drawer:
             if self.rng.random() < 0.5:
                 return b""
             return pack_layout(self.victim.layout) if self.rng.random() < 0.7 else b"\x90"
+        if name == "chain":
+            return self.rng.choice((self.victim.layout.chain, b"", self.rng.randbytes(16)))
         return self.rng.randbytes(self.rng.randrange(4))
 
     def key(self) -> Key:

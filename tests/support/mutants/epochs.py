@@ -19,7 +19,7 @@ from ordercast.core.epochs.records import Folded, Kept, MemberBox, MemberRecord
 from ordercast.core.order.interface import CLOSING
 from ordercast.core.outbox import Checkpoint, Passed
 from ordercast.core.states import CLOSED, OPEN, SEALED
-from ordercast.model.epochs import EpochRecord, Finish, Included
+from ordercast.model.epochs import Entry, Finish, Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
 from ordercast.wire.epochs import Fed, InEpoch, SiteFrame
@@ -56,7 +56,7 @@ def no_majority() -> Patches:
 def fed_before_it_is_committed() -> Patches:
     def fold_all(self: Member, raft: Raft) -> None:
         while raft.log.snapshot.upto <= self.layout.count < raft.log.last:
-            self._fold(raft.log.entry(self.layout.count + 1).record)
+            self._fold(raft.log.entry(self.layout.count + 1))
 
     return [(Member, "fold_committed", fold_all)]
 
@@ -235,10 +235,11 @@ def finish_is_not_persisted() -> Patches:
     """Neither the record nor the state after it: a restart is in the old epoch."""
     plain = Member._fold
 
-    def fold(self: Member, record: EpochRecord) -> None:
-        plain(self, record)
-        if isinstance(record, Finish):
-            self.persisting = [r for r in self.persisting if r != Folded(record)]
+    def fold(self: Member, entry: Entry) -> None:
+        plain(self, entry)
+        if isinstance(entry.record, Finish):
+            written = Folded(entry.record, entry.term)
+            self.persisting = [r for r in self.persisting if r != written]
             self._forget_due = False
 
     return [(Member, "_fold", fold)]

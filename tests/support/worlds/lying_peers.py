@@ -1,7 +1,8 @@
 """Worlds in which one site lies: frames that keep the wire's rules, in its name, to live sites.
 
-Two kinds of liars. An *outsider* is on the roster, in no group and no voter: nobody may believe
-anything of it but its own messages, so all guarantees hold at all others. An *insider* is a member
+Two kinds of liars. An *outsider* is in no group and no voter, on the roster, retired or a stranger:
+nobody may believe anything of it but its own messages, so all guarantees hold at all others, and
+all of them have folded the same records. An *insider* is a member
 whose own object goes on beside the lies, perhaps a voter: what only it can say is believed, so here
 nothing may stop, and nobody delivers a message of an honest site that the site has not sent, where
 the protocol lets no such member pass on what others send.
@@ -20,7 +21,7 @@ from ordercast.core.epochs.records import MemberBox
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Outbox
 from ordercast.core.stability.registry import TRACKERS
-from ordercast.model.epochs import AddGroup, AddVoter, JoinGroup, LeaveGroup
+from ordercast.model.epochs import AddGroup, AddSite, AddVoter, JoinGroup, LeaveGroup, RetireSite
 from ordercast.model.implicit import implicit_group
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.epochs import ChangeRequest
@@ -45,6 +46,7 @@ class Case:
     causal: bool
     liar: str
     changes: bool
+    standing: str  # of an outsider
 
     @staticmethod
     def drawn(rng: random.Random) -> "Case":
@@ -58,6 +60,7 @@ class Case:
             rng.random() < 0.25,
             rng.choice("ad") if insider else OUTSIDER,
             rng.random() < 0.4,
+            rng.choice(("roster", "roster", "retired", "stranger")),
         )
 
     @property
@@ -108,7 +111,7 @@ class LyingWorld(World):
 
         super().__init__(
             {group: list(members) for group, members in GROUPS.items()},
-            list(SITES),
+            list(SITES if case.insider or case.standing != "stranger" else SITES[:-1]),
             ["a", "b", "c"],
             seed=seed,
             deliver=case.deliver,
@@ -122,7 +125,7 @@ class LyingWorld(World):
             for members in combinations(SITES, many):
                 self.listed[implicit_group(members)] = members
         if not case.insider:  # nothing runs there but the liar
-            del self.members[OUTSIDER]
+            self.members.pop(OUTSIDER, None)
             self.down.add(OUTSIDER)
 
     def mistaken(self, site: str, box: MemberBox) -> None:
@@ -169,6 +172,7 @@ class LyingWorld(World):
         """A voter is believed, and so is a member."""
         return any(
             isinstance(edit, AddVoter)
+            or (isinstance(edit, AddSite) and edit.site == OUTSIDER)
             or (isinstance(edit, JoinGroup) and edit.site == OUTSIDER)
             or (isinstance(edit, AddGroup) and OUTSIDER in edit.members)
             for edit in frame.edits
@@ -179,7 +183,8 @@ def run_case(seed: int, frames: int = FRAMES) -> Result:
     rng = random.Random(f"lies {seed}")
     case = Case.drawn(rng)
     result = Result()
-    result.counts.update({case.protocol: 1, "insiders": case.insider})
+    liar = {"a": "voter", "d": "member"}.get(case.liar, case.standing)
+    result.counts.update({case.protocol: 1, liar: 1})
     world: LyingWorld | None = None
     try:
         world = LyingWorld(case, seed)
@@ -198,6 +203,9 @@ def run_case(seed: int, frames: int = FRAMES) -> Result:
 
 def _play(world: LyingWorld, rng: random.Random, frames: int, result: Result) -> None:
     world.run(SECOND)
+    if not world.case.insider and world.case.standing == "retired":
+        world.ask("a", "it leaves", RetireSite(OUTSIDER))
+        world.run(2 * SECOND)
     left = frames
     while left > 0:
         honest = [site for site in world.members if site != world.case.liar]
@@ -234,7 +242,7 @@ def _judged(world: LyingWorld) -> list[tuple[Any, ...]]:
     if not case.insider and case.policy == "exclude":
         found = judge(world)  # nobody waits for the liar any longer
         found = [one for one in found if liar not in map(str, one[1:3])]
-        return found + _forged(world)
+        return found + _forged(world) + _rewritten(world)
     if case.insider:
         passes_on = case.protocol in PASSED_ON_BY_ALL or any(
             world.first.domains[1].structure.parent(site) == liar for site in SITES
@@ -248,7 +256,20 @@ def _judged(world: LyingWorld) -> list[tuple[Any, ...]]:
     found = [one for site in order for one in each_alone(world, site)]
     found += one_order(world, order)
     found += [one for one in agreement(world, order) if one[0] != "agreement"]
-    return [*world.violations, *found, *_forged(world)]
+    return [*world.violations, *found, *_forged(world), *_rewritten(world)]
+
+
+def _rewritten(world: LyingWorld) -> list[tuple[Any, ...]]:
+    """All have folded what the voters' log has committed."""
+    voters = [member for member in world.members.values() if member.raft.log.last]
+    log = max(voters, key=lambda member: member.raft.committed).raft
+    return [
+        ("rewritten", site, member.layout.count)
+        for site, member in world.members.items()
+        if site != world.case.liar
+        and log.log.snapshot.upto <= member.layout.count <= log.committed
+        and member.layout.chain != log.log.chain_at(member.layout.count)
+    ]
 
 
 def _forged(world: LyingWorld) -> list[tuple[Any, ...]]:

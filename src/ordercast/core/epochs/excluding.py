@@ -22,6 +22,7 @@ from ordercast.model.options import Options
 from ordercast.wire.epochs import Fed, LogReport, PastNeeded, SiteFrame, Whole
 
 _STALLED = 4  # times the timeout of a silent site, without progress
+_CALM = 10  # times the same, between two returns of a site without its store
 
 
 class _Member(Protocol):
@@ -41,6 +42,8 @@ class Excluding:
     def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
         self._raft = raft
+        # When a site was last let back without its store, and with which one it came.
+        self._fresh: dict[Site, tuple[int, int]] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -94,6 +97,9 @@ class Excluding:
             return  # a record under way may say the same
         out, back = self._gone(now, silent), self._back(now, silent)
         if out or back:
+            for site, incarnation, store in back:
+                if incarnation > member.layout.roster[site]:
+                    self._fresh[site] = now, store
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
             self._propose_end(now, flush, self._chosen)
@@ -198,12 +204,20 @@ class Excluding:
                 store, stopped, awaited = fed.store, fed.stopped, fed.awaited
             if site in layout.absent or stopped or self._waits(now, site, awaited, silent):
                 lost = layout.stores.get(site, store) != store
+                if lost and not self._is_calm(now, site, store):
+                    continue
                 asking.append((site, layout.roster[site] + lost, store))
         if not asking:
             return ()
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(asking)))
         flush = trial.flushing
         return tuple(one for one in asking if flush is not None and one[0] not in flush.absent)
+
+    def _is_calm(self, now: int, site: Site, store: int) -> bool:
+        """Whether the site may return without its store. It could stop all domains again and again,
+        for all of them are flushed then: so not soon after it has done so with another store."""
+        at, before = self._fresh.get(site, (0, store))
+        return store == before or now >= at + _CALM * self._member.options.timing.suspect
 
     def _store(self, now: int) -> None:
         """Propose the store of a site that comes for the first time."""

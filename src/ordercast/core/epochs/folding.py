@@ -51,6 +51,7 @@ from ordercast.model.epochs import (
     Lapse,
     LeaveGroup,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -66,6 +67,7 @@ from ordercast.model.limits import PARTS
 from ordercast.model.names import is_name, nearest
 
 _OUTCOMES = 256  # so many are remembered
+_TAKEN_BACK = "taken back: the site was removed from the voters before it had become one"
 
 
 FinishOrOpen = TypeVar("FinishOrOpen", Finish, Open)
@@ -101,10 +103,12 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
     if isinstance(record, Stored):
         known = record.site in layout.stores or record.site not in layout.roster
         return layout if known else replace(layout, stores=_with_store(layout, record))
-    if isinstance(record, Voters):
+    if isinstance(record, (Voters, Recovered)):
         if not any(store for _, store in record.voters):
             return layout  # no voter would have a store (`voters_log`)
-        return replace(layout, voters=tuple(sorted(dict(record.voters))))
+        layout = replace(layout, voters=tuple(sorted(dict(record.voters))))
+    if isinstance(record, Recovered):
+        layout = replace(layout, lost=tuple(dict.fromkeys((*layout.lost, *record.lost))))
     return layout
 
 
@@ -120,7 +124,11 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
         return layout  # asked twice
     try:
         closing = plan_change(layout, record.edits)
-        begun = replace(layout, closing={**layout.closing, record.change: closing})
+        begun = layout
+        for change in _taken_back(layout, record.edits):
+            others = {name: one for name, one in begun.closing.items() if name != change}
+            begun = _with_outcome(replace(begun, closing=others), change, _TAKEN_BACK)
+        begun = replace(begun, closing={**begun.closing, record.change: closing})
         if record.refused is None:  # of an earlier version: each site tries the end
             _finished(begun, Finish(record.change, ()), closing, closing.edits, build)
     except Busy:
@@ -160,6 +168,8 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     ):
         raise Busy("a flush is under way there")
     for change, other in layout.closing.items():
+        if change in _taken_back(layout, edits):
+            continue
         sites = {site.lower() for site in other.at}  # a new name may differ by case alone
         both = sorted(site for site in concerned if site.lower() in sites)
         both += sorted(_touched(layout, edits) & _touched(layout, other.edits))
@@ -167,6 +177,12 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
         if both:
             raise Busy(f"another change ({change}) is under way at {', '.join(both)}")
     return Closing(edits, epochs, frozenset(concerned), layout.count)
+
+
+def _taken_back(layout: Layout, edits: tuple[Edit, ...]) -> list[str]:
+    """The pending changes that would add a voter which the edits remove: it may never come."""
+    gone = [(AddVoter(edit.site),) for edit in edits if isinstance(edit, RemoveVoter)]
+    return [change for change, closing in layout.closing.items() if closing.edits in gone]
 
 
 def _of_voters(edits: tuple[Edit, ...]) -> bool:

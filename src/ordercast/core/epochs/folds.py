@@ -1,11 +1,14 @@
 """What a member does with layouts: fold records into them, write them as bytes, read them back.
 Only the manager builds forests, for the records that it proposes."""
 
+from dataclasses import replace
+
+from ordercast.core.epochs.chain import linked
 from ordercast.core.epochs.folding import FinishOrOpen, fold, with_forests, with_refusal
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.forest.forest import Forest
-from ordercast.model.epochs import Begin, EpochRecord
+from ordercast.model.epochs import Begin, Entry
 from ordercast.model.groups import GroupTable
 
 
@@ -18,8 +21,9 @@ class Folds:
         self._built: tuple[GroupTable, str, str, Forest] | None = None
         self._packed: tuple[Layout | None, bytes] = (None, b"")
 
-    def fold(self, layout: Layout, record: EpochRecord) -> Layout:
-        return fold(layout, record, self.build)
+    def fold(self, layout: Layout, entry: Entry) -> Layout:
+        after = fold(layout, entry.record, self.build)
+        return replace(after, term=entry.term, chain=linked(layout.chain, entry))
 
     def begin(self, layout: Layout, record: Begin) -> Begin:
         """As the manager proposes it: with the reason, if no forest can be built for it."""

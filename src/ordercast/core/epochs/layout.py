@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ordercast.core.epochs.chain import START, UNKNOWN
 from ordercast.core.order.fit import require_fit
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.structure import Structure
@@ -111,6 +112,9 @@ class Layout:
     rejoining: Mapping[Site, int] = field(default_factory=dict)  # the open epoch each joined anew
     manners: Mapping[Group, tuple[str, str]] = field(default_factory=dict)  # of frozen groups
     causal: bool = False
+    term: int = 0  # of the last record
+    chain: bytes = UNKNOWN  # the hash of the records
+    lost: tuple[tuple[Site, int], ...] = ()  # stores of voters that were declared lost
     # Of streams without an entry in `lasts`: a seq at or above all that the origin has given there.
     floors: Mapping[tuple[Site, int], int] = field(default_factory=dict)
     told_at: int = 0  # the number of the last record that told streams
@@ -199,7 +203,7 @@ def first_layout(
     sites = tuple(sorted(roster))
     empty = Layout(
         0, dict.fromkeys(sites, 1), tuple(sorted(voters)), {}, {}, 0,
-        founding=founding, whole=whole, open=open_groups, causal=causal,
+        founding=founding, whole=whole, open=open_groups, causal=causal, chain=START,
     )  # fmt: skip
     sorted_groups = {group: tuple(sorted(groups[group])) for group in sorted(groups)}
     domains: dict[int, Domain] = {}
@@ -209,9 +213,10 @@ def first_layout(
     return replace(empty, groups=sorted_groups, domains=domains, last_epoch=len(domains))
 
 
-def nowhere(voters: Iterable[Site]) -> Layout:
-    """The layout of a site that is not in the cluster yet: it knows only whom to ask."""
-    return Layout(-1, {}, tuple(sorted(voters)), {}, {}, 0)
+def nowhere(sites: Iterable[Site], founding: str = "") -> Layout:
+    """The layout of a site that is not in the cluster yet: it knows only whom to ask. It believes
+    these sites as others believe the voters."""
+    return Layout(-1, {}, tuple(sorted(sites)), {}, {}, 0, founding=founding)
 
 
 def reopened(

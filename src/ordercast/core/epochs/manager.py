@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Protocol
 
 from ordercast.core.detector import Detector, DetectorTimes
+from ordercast.core.epochs.chain import UNKNOWN
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import Busy, plan_change
@@ -96,12 +97,17 @@ class Manager:
 
     def fed(self, peer: Site, frame: Fed) -> None:
         layout = self._member.layout
+        if (peer, frame.store) in layout.lost:
+            whole = self._member.folds.pack(layout)
+            self._member.say(peer, Feed(layout.count, (), layout.count, (), whole))
+            return
         if not self.leads:
             if frame.count < layout.count:
                 # The peer may not know the present voters, and believes only voters that it knows.
                 self._fed[peer] = frame.count
                 self._feed(peer)
             return
+        before = self._fed.get(peer)
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
         for epoch, group, number, members in frame.counts:
@@ -112,8 +118,8 @@ class Manager:
             closing = layout.closing.get(change)
             if closing is not None and frame.count >= closing.number:
                 self._report(peer, closing, included)
-        if frame.count < self._raft.committed:
-            self._feed(peer)
+        if frame.count < self._raft.committed and frame.count != before:
+            self._feed(peer)  # a voter may not take them before its log has them: then, by the beat
 
     def closed_part(self, peer: Site, frame: ClosedPart) -> None:
         for closing in self._member.layout.closing.values():
@@ -210,9 +216,18 @@ class Manager:
         else:
             # At most what the log has: another manager may have fed this site more than that.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
-            records = [raft.log.entry(index).record for index in range(first, last + 1)]
-            feed = Feed(known, tuple(records[: fitting(records)]), layout.count, wanted)
+            records = [raft.log.entry(index) for index in range(first, last + 1)]
+            some = tuple(records[: fitting(records)])
+            feed = Feed(known, some, layout.count, wanted, chain=self._chain_at(known))
         self._member.say(site, feed)
+
+    def _chain_at(self, count: int) -> bytes:
+        """The hash of so many records, if this site knows that they are committed."""
+        raft, layout = self._raft, self._member.layout
+        if count == layout.count:
+            return layout.chain
+        inside = raft.log.snapshot.upto <= count <= raft.committed
+        return raft.log.chain_at(count) if inside else UNKNOWN
 
     def _begin(self, now: int) -> None:
         for change, edits in list(self._wanted.items()):

@@ -41,6 +41,7 @@ from ordercast.core.epochs.records import (
 )
 from ordercast.core.epochs.reports import closed_in_parts
 from ordercast.core.epochs.returning import tail_of
+from ordercast.core.epochs.sources import Sources
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
@@ -54,10 +55,8 @@ from ordercast.core.outbox import (
     opening,
 )
 from ordercast.model.epochs import (
-    AddVoter,
-    Begin,
     Edit,
-    EpochRecord,
+    Entry,
     Finish,
     Founded,
     Included,
@@ -80,10 +79,13 @@ from ordercast.wire.epochs import (
     SiteFrame,
     check_change,
 )
+from ordercast.wire.frames import Data
+from ordercast.wire.items import total_weight
 from ordercast.wire.voting import Install
 
 _LONELY = 1_000 * MILLISECOND
-_MOST_EARLY = 1_024  # frames
+_MOST_EARLY = 1_024  # frames,
+_EARLY_BYTES = 16_777_216  # or so many bytes of them
 
 
 class Member:
@@ -91,11 +93,12 @@ class Member:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_congested", "_due", "_early", "_excludes", "_fence", "_forget_due", "_held",
-        "_late", "_lonely_at", "_made", "_mistakes", "_parts_due", "_stirred", "_told", "_wishes",
+        "_barred", "_congested", "_due", "_early", "_early_bytes", "_excludes", "_fence",
+        "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_parts_due",
+        "_stirred", "_told", "_wishes",
         "admission", "boot", "delivering", "engines", "flush", "folds", "incarnation",
         "into_open", "layout", "manager", "manager_at", "name", "now", "options",
-        "persisting", "position", "raft", "receipts", "window",
+        "persisting", "position", "raft", "receipts", "sources", "window",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +113,7 @@ class Member:
         times: VotingTimes | None = None,
         records: Sequence[MemberRecord] = (),
         excluding: bool = True,
+        gone: Sequence[Site] = (),
     ) -> None:
         self.name = name
         self.layout = layout  # the cluster's first, before the records are replayed
@@ -126,6 +130,7 @@ class Member:
         # Frames that this site cannot look at yet: of an epoch that it has not opened, or before
         # the voters know its store. Nobody would send them again soon, so a few are held.
         self._early: list[tuple[Site, InEpoch]] = []
+        self._early_bytes = 0
         self.into_open: dict[int, list[Batch]] = {}  # own batches for open epochs
         self.persisting: list[MemberRecord] = []
         self._late: list[tuple[Site, SiteFrame]] = []
@@ -142,7 +147,9 @@ class Member:
         self._told: dict[str, None] = {}  # changes whose closing was reported
         self._parts_due: dict[str, int] = {}  # when a report in parts may be sent again
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
-        first_voters = layout.voters
+        self._barred = False  # a voter has said that this store was declared lost
+        self.sources = Sources(self, gone)
+        first_voters = layout.voters if layout.count >= 0 else ()
         voter = self._restore(records)
         self.flush.restarted()
         self.raft = Raft(name, first_voters, times or VotingTimes(), store, voter)
@@ -283,7 +290,7 @@ class Member:
 
     def _receive(self, now: int, peer: Site, frame: SiteFrame) -> None:
         if isinstance(frame, Feed):
-            if self.believes(peer) or self.name not in self.layout.roster:
+            if self.sources.believes(peer):
                 self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
@@ -293,37 +300,25 @@ class Member:
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)
-        elif not isinstance(frame, InEpoch) and self._may_vote(peer):
+        elif not isinstance(frame, InEpoch) and self.sources.may_vote(peer):
             if isinstance(frame, Install) and frame.upto > self.raft.committed:
-                self._unpacked(frame.snapshot, frame.upto)
+                self.sources.check_install(frame)
             self.raft.receive(now, peer, frame)
 
     def _hold_early(self, peer: Site, frame: InEpoch) -> None:
-        if len(self._early) < _MOST_EARLY:
+        inner = frame.frame
+        size = self._early_bytes + (total_weight(inner.items) if type(inner) is Data else 0)
+        if not self._early or (len(self._early) < _MOST_EARLY and size <= _EARLY_BYTES):
             self._early.append((peer, frame))
+            self._early_bytes = size
 
     def believes(self, peer: Site) -> bool:
-        """Whether the peer may say what is committed: it is a voter, as far as this site knows."""
-        return peer in self.layout.voters
+        return self.sources.believes(peer)
 
-    def _may_vote(self, peer: Site) -> bool:
-        """Whether the peer has a part in the voters' log: it is a voter or becomes one, as far as
-        this site knows, or it has this site's vote."""
-        raft = self.raft
-        if peer in self.layout.voters or peer in raft.log.voters or peer == raft.vote:
-            return True
-        begun = [entry.record for entry in raft.log.entries if isinstance(entry.record, Begin)]
-        asked = [closing.edits for closing in self.layout.closing.values()]
-        return any(AddVoter(peer) in edits for edits in (*asked, *(one.edits for one in begun)))
-
-    def _unpacked(self, folded: bytes, count: int) -> Layout:
-        """The layout that a peer has sent. It must be of this cluster, and of `count` records."""
-        layout = self.folds.unpack(folded)
-        if layout.count != count:
-            raise PeerMistake(f"a layout of {layout.count} records, not {count}")
-        if self.layout.founding and layout.founding != self.layout.founding:
-            raise PeerMistake("a layout of another cluster")
-        return layout
+    @property
+    def declared_lost(self) -> bool:
+        """Whether an operator has declared this store lost (`Recovered`). It must not go on."""
+        return self._barred or (self.name, self.flush.store) in self.layout.lost
 
     def connected(self, now: int, peer: Site) -> None:
         self.now = now
@@ -362,26 +357,30 @@ class Member:
     # --- records ----------------------------------------------------------------------------------
 
     def _take_feed(self, peer: Site, frame: Feed) -> None:
-        ahead = frame.count > self.layout.count
-        caught = self._unpacked(frame.folded, frame.count) if frame.folded and ahead else None
+        self._barred |= self.sources.bars(frame, (self.name, self.flush.store))
+        if self.layout.count >= 0:
+            self.fold_committed(self.raft)
+        caught, entries = self.sources.caught(peer, frame), self.sources.entries(peer, frame)
         self.manager_at = peer
         self._lonely_at = self.now + _LONELY
         if caught is not None:
             self._catch_up(frame.folded, caught)
-        elif not frame.folded and not ahead:
-            for record in frame.records[self.layout.count - frame.count :]:
-                self._fold(record)
+        for entry in entries:
+            self._fold(entry)
+        withheld = frame.count + len(frame.records) > self.layout.count
+        if withheld and self.raft.is_led(self.now) and self.raft.leader != peer:
+            return  # its log waits for the leader: another voter would say the same again at once
         self._tell_progress(peer, frame.wanted)
         if any(wanted.startswith("log ") for wanted in frame.wanted):
             self.flush.tell_log()
 
     def fold_committed(self, raft: Raft) -> None:
-        """The manager folds the records that it has committed itself."""
+        """A voter folds the records that its own log has committed."""
         snapshot = raft.log.snapshot
         if snapshot.upto > self.layout.count:
-            self._catch_up(snapshot.data, self._unpacked(snapshot.data, snapshot.upto))
+            self._catch_up(snapshot.data, self.folds.unpack(snapshot.data))
         while self.layout.count < raft.committed:
-            self._fold(raft.log.entry(self.layout.count + 1).record)
+            self._fold(raft.log.entry(self.layout.count + 1))
 
     def _catch_up(self, folded: bytes, layout: Layout) -> None:
         self._end_engines(layout)
@@ -390,10 +389,10 @@ class Member:
         self.flush.tell_log()
         self._wishes.answer(self.layout)
 
-    def _fold(self, record: EpochRecord) -> None:
-        layout = self.folds.fold(self.layout, record)
+    def _fold(self, entry: Entry) -> None:
+        layout, record = self.folds.fold(self.layout, entry), entry.record
         self._end_engines(layout)
-        self.persisting.append(Folded(record))
+        self.persisting.append(Folded(record, entry.term))
         if isinstance(record, (Finish, Open)):
             self._change(layout)
         else:
@@ -577,7 +576,7 @@ class Member:
         return opening(position, tuple(lasts), own, unplaced)
 
     def _look_at_early(self) -> None:
-        early, self._early = self._early, []
+        early, self._early, self._early_bytes = self._early, [], 0
         for peer, frame in early:
             self.receive(self.now, peer, frame)
 
@@ -701,7 +700,7 @@ class Member:
             elif isinstance(record, Confirmed):
                 self.flush.confirmed = record
             elif isinstance(record, Folded):
-                layout = self.folds.fold(self.layout, record.record)
+                layout = self.folds.fold(self.layout, Entry(record.term, record.record))
                 if isinstance(record.record, (Finish, Open)):
                     past.change(layout)
                 else:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
+from ordercast.core.epochs.chain import HASH_BYTES, UNKNOWN
 from ordercast.core.epochs.forests import Before, from_record, moves_of
 from ordercast.core.epochs.layout import (
     NO_EDIT,
@@ -76,6 +77,9 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     rejoining: dict[Site, int]
     manners: dict[Group, tuple[str, str]] = {}
     causal: bool = False
+    term: int = 0
+    chain: bytes = UNKNOWN
+    lost: tuple[tuple[Site, int], ...] = ()
     floors: tuple[tuple[Site, int, int], ...] = ()
     told_at: int = 0
     look_at: int = 0
@@ -123,6 +127,9 @@ def pack_layout(layout: Layout) -> bytes:
             dict(layout.rejoining),
             dict(layout.manners),
             layout.causal,
+            layout.term,
+            layout.chain,
+            layout.lost,
             tuple((*origin, seq) for origin, seq in layout.floors.items()),
             layout.told_at,
             layout.look_at,
@@ -193,6 +200,7 @@ def _read(data: bytes) -> _Layout:
         or not all(site in packed.absent for site in packed.lapsed)
         or any(epoch not in epochs for epoch in (flush.epochs if flush else ()))
         or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
+        or len(packed.chain) not in (0, HASH_BYTES)
     ):
         raise FrameError("not a layout: its parts contradict each other")
     return packed
@@ -254,6 +262,9 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.rejoining,
         packed.manners,
         packed.causal,
+        packed.term,
+        packed.chain,
+        packed.lost,
         {(site, incarnation): seq for site, incarnation, seq in packed.floors},
         packed.told_at,
         packed.look_at,

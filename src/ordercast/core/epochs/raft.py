@@ -23,7 +23,7 @@ from ordercast.core.epochs.voters_log import (
     VoterRecord,
     VotersLog,
 )
-from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Voters
+from ordercast.model.epochs import Admit, Entry, EpochRecord, Founded, Nothing, Recovered, Voters
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND, NEVER
@@ -177,11 +177,8 @@ class Raft:
 
     def _asked(self, now: int, peer: Site, frame: Vote) -> None:
         newer = (frame.last_term, frame.last) >= (self.log.term_of(self.log.last), self.log.last)
-        led = self.role == LEADER or (
-            self.leader is not None and now < self._led_at + self.times.election
-        )
         if frame.trial:
-            granted = newer and not led and frame.term > self.term
+            granted = newer and not self.is_led(now) and frame.term > self.term
             term = frame.term if granted else self.term  # a peer that is behind must hear it
             self.sends.append((peer, Voted(term, True, granted, self.store)))
             return
@@ -192,6 +189,20 @@ class Raft:
                 self._ballot(self.term, peer)
             self._wait(now)
         self.sends.append((peer, Voted(self.term, False, granted, self.store)))
+
+    def is_led(self, now: int) -> bool:
+        """Whether this voter leads, or has heard a leader lately."""
+        if self.role == LEADER:
+            return True
+        return self.leader is not None and now < self._led_at + self.times.election
+
+    def confirms(self, now: int, peer: Site, index: int, entry: Entry | None) -> bool:
+        """Whether this voter's log does not speak against an entry that the peer says is committed.
+        If it has a leader, only the leader may say so, and of what the log has from it."""
+        if self.name not in self.log.voters or not self.is_led(now):
+            return True
+        inside = self.log.snapshot.upto < index <= self.log.last
+        return peer == self.leader and inside and self.log.entry(index) == entry
 
     def _answered(self, now: int, peer: Site, frame: Voted) -> None:
         expected = self.term + 1 if self._trial else self.term
@@ -262,8 +273,9 @@ class Raft:
         snapshot = self.log.snapshot
         if first <= snapshot.upto:
             frame: Voting = Install(
-                self.term, snapshot.upto, snapshot.term, snapshot.voters, snapshot.data, self._beat
-            )
+                self.term, snapshot.upto, snapshot.term, snapshot.voters, snapshot.data,
+                self._beat, snapshot.chain,
+            )  # fmt: skip
         else:
             start = first - snapshot.upto - 1
             entries = self.log.entries[start : start + _ENTRIES]
@@ -309,7 +321,9 @@ class Raft:
 
     def _install(self, frame: Install, peer: Site) -> None:
         if frame.upto > self.committed:
-            snapshot = LogSnapshot(frame.upto, frame.upto_term, frame.voters, frame.snapshot)
+            snapshot = LogSnapshot(
+                frame.upto, frame.upto_term, frame.voters, frame.snapshot, frame.chain
+            )
             self.log.replace(snapshot)
             self.persist.append(snapshot)
             self.committed = snapshot.upto
@@ -359,7 +373,7 @@ class Raft:
 
     def _voters_committed(self) -> bool:
         later = self.log.after(self.committed)
-        return not any(isinstance(entry.record, (Admit, Voters)) for entry in later)
+        return not any(isinstance(entry.record, (Admit, Voters, Recovered)) for entry in later)
 
     def waiting_for_admission(self) -> list[tuple[Site, int]]:
         """Voters that have all of the log, with another store than the log names. Each comes with

@@ -39,9 +39,11 @@ class Noted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="N"):
 
 
 class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
-    """A record of the voters' log that was folded into the layout."""
+    """A record of the voters' log that was folded into the layout, and its term. Stores of before
+    the hashes have no terms."""
 
     record: EpochRecord
+    term: int = 0
 
 
 class Caught(msgspec.Struct, frozen=True, array_like=True, tag="C"):

@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from ordercast.model.epochs import Admit, Entry, Founded, Stores, Voters
+from ordercast.core.epochs.chain import START, UNKNOWN, linked
+from ordercast.model.epochs import Admit, Entry, Founded, Recovered, Stores, Voters
 from ordercast.model.groups import Site
 
 
@@ -24,12 +25,13 @@ class Appendix(msgspec.Struct, frozen=True, array_like=True, tag="x"):
 
 
 class LogSnapshot(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """The layout that the entries up to `upto` fold to, and the voters by then."""
+    """The layout that the entries up to `upto` fold to, the voters by then, and their hash."""
 
     upto: int
     term: int
     voters: Stores
     data: bytes
+    chain: bytes = UNKNOWN
 
 
 VoterRecord: TypeAlias = Ballot | Appendix | LogSnapshot
@@ -39,8 +41,10 @@ class VotersLog:
     """Entries are numbered from 1. The snapshot replaces the entries up to its number."""
 
     def __init__(self, voters: Sequence[Site]) -> None:
-        self.snapshot = LogSnapshot(0, 0, tuple((voter, 0) for voter in sorted(voters)), b"")
+        none_yet = tuple((voter, 0) for voter in sorted(voters))
+        self.snapshot = LogSnapshot(0, 0, none_yet, b"", START)
         self.entries: list[Entry] = []
+        self._chains = [START]  # of the snapshot, and of as many entries as were asked for
 
     @property
     def last(self) -> int:
@@ -53,6 +57,13 @@ class VotersLog:
 
     def entry(self, index: int) -> Entry:
         return self.entries[index - self.snapshot.upto - 1]
+
+    def chain_at(self, index: int) -> bytes:
+        """The hash of the entries up to this one, which is not before the snapshot."""
+        place = index - self.snapshot.upto
+        while len(self._chains) <= place:
+            self._chains.append(linked(self._chains[-1], self.entries[len(self._chains) - 1]))
+        return self._chains[place]
 
     def after(self, index: int) -> list[Entry]:
         return self.entries[index - self.snapshot.upto :]
@@ -82,12 +93,13 @@ class VotersLog:
     def write(self, first: int, entries: Sequence[Entry]) -> Appendix:
         """Put the entries in place of everything from `first` on."""
         del self.entries[first - self.snapshot.upto - 1 :]
+        del self._chains[first - self.snapshot.upto :]
         self.entries.extend(entries)
         return Appendix(first, tuple(entries))
 
     def fold(self, upto: int, data: bytes) -> LogSnapshot:
         voters = tuple(self.stores(upto).items())
-        snapshot = LogSnapshot(upto, self.term_of(upto), voters, data)
+        snapshot = LogSnapshot(upto, self.term_of(upto), voters, data, self.chain_at(upto))
         self.replace(snapshot)
         return snapshot
 
@@ -98,13 +110,15 @@ class VotersLog:
         same = fits and self.term_of(snapshot.upto) == snapshot.term
         self.entries = self.entries[-kept:] if same else []
         self.snapshot = snapshot
+        self._chains = [snapshot.chain]
 
 
 def _next_stores(stores: dict[Site, int], entry: Entry) -> dict[Site, int]:
     """The stores after this entry. An entry that leaves no voter with a store has no effect:
     nothing could be decided after it. A second founding has none either."""
     record, after = entry.record, stores
-    if isinstance(record, Voters) or (isinstance(record, Founded) and not any(stores.values())):
+    begins = not any(stores.values())
+    if isinstance(record, (Voters, Recovered)) or (isinstance(record, Founded) and begins):
         after = dict(sorted(record.voters))
     elif isinstance(record, Admit) and record.site in stores:
         after = {**stores, record.site: record.store}

@@ -28,8 +28,9 @@ from ordercast.model.limits import (
     RECORDS,
 )
 from ordercast.model.messages import CLIENT_BYTES, Placed
+from ordercast.wire.replica_digest import ReplicaDigest
 
-VERSION = 4
+VERSION = 5
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
 
@@ -118,8 +119,27 @@ class Change(Packed, frozen=True, tag=9):
     edits: Annotated[tuple[Edit, ...], Meta(min_length=1, max_length=RECORDS)]
 
 
+class DigestRequest(Packed, frozen=True, tag=10):
+    """Of a replica: how far it is, if it is anywhere, and what it finds wrong. The answer has what
+    the other members told last (MessagePack)."""
+
+    id: Ordinal
+    group: Name
+    digest: ReplicaDigest | None
+    alarm: Text
+
+
 ClientFrame: TypeAlias = (
-    ClientHello | Send | Watch | Subscribe | Grant | Unsubscribe | Confirm | StatusRequest | Change
+    ClientHello
+    | Send
+    | Watch
+    | Subscribe
+    | Grant
+    | Unsubscribe
+    | Confirm
+    | StatusRequest
+    | Change
+    | DigestRequest
 )
 
 
@@ -205,7 +225,7 @@ class Rolled(Packed, frozen=True, tag=11):
 
 
 class Answer(Packed, frozen=True, tag=6):
-    """To a Confirm or a Change (empty), or a Status (JSON)."""
+    """To a Confirm or a Change (empty), a StatusRequest (JSON), or a DigestRequest."""
 
     id: int
     body: bytes
@@ -236,6 +256,7 @@ DaemonFrame: TypeAlias = (
 _encoder = msgspec.msgpack.Encoder()
 decode_request = msgspec.msgpack.Decoder(ClientFrame).decode
 decode_reply = msgspec.msgpack.Decoder(DaemonFrame).decode
+decode_digests = msgspec.msgpack.Decoder(list[tuple[Site, ReplicaDigest]]).decode
 _HEAD = struct.Struct(">I")
 
 

@@ -29,6 +29,7 @@ from ordercast.net.admin.frames import (
     ClientHello,
     Confirm,
     DaemonFrame,
+    DigestRequest,
     Failed,
     Opened,
     Rejected,
@@ -39,6 +40,7 @@ from ordercast.net.admin.frames import (
     SubscribedBatches,
     Targets,
     Welcome,
+    decode_digests,
     error_of,
 )
 from ordercast.net.admin.targets import KnownTargets
@@ -53,6 +55,7 @@ from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import ClusterChanges, new_change_name
 from ordercast.net.site.stream import GapBatch, StreamBatch
 from ordercast.wire.epochs import check_change
+from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.client")
 
@@ -319,6 +322,15 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         number = self._next_id()
         found: dict[str, Any] = msgspec.json.decode(await self._ask(number, StatusRequest(number)))
         return found
+
+    async def exchange_digests(
+        self, group: Group, digest: ReplicaDigest | None, alarm: str
+    ) -> list[tuple[Site, ReplicaDigest]]:
+        """For `Replica`: tell how far it is, and what it finds wrong; what the other members told
+        last. Raises Away, or Error (the client is closed)."""
+        number = self._next_id()
+        question = DigestRequest(number, group, digest, alarm)
+        return decode_digests(await self._ask(number, question))
 
     def _next_id(self) -> int:
         self._last_id += 1

@@ -87,6 +87,7 @@ class Cluster:
     stability: str = "s_coordp"
     durability: str = "sync"
     voters: tuple[Site, ...] = ()
+    retired: tuple[Site, ...] = ()  # sites of the file that have left: nobody believes them
     slow_member: str = "wait"
     open: bool = False
     insecure: bool = False

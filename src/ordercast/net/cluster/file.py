@@ -43,7 +43,8 @@ _CHOICES = {
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
 _CLUSTER = (
     "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
-    "durability", "voters", "slow_member", "open", "insecure", "dissemination", "secret",
+    "durability", "voters", "retired", "slow_member", "open", "insecure", "dissemination",
+    "secret",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -129,6 +130,7 @@ def cluster_of_data(
         sites=sites,
         groups=groups,
         voters=_voters(given.get("voters"), sites, source),
+        retired=_listed(given.get("retired", []), sites, f"{source}: cluster.retired"),
         tie=_listed(given.get("tie", []), sites, f"{source}: cluster.tie"),
         limits=_limits(_table(data, "limits", source), source),
         timeouts=_timeouts(_table(data, "timeouts", source), source),

@@ -23,6 +23,7 @@ from ordercast.net.admin.frames import (
     ClientHello,
     Confirm,
     DaemonRefusal,
+    DigestRequest,
     Failed,
     Grant,
     Send,
@@ -287,12 +288,12 @@ class _Connection:
         batches = stream.batches(frame.start, attempt)
         return Subscription(frame.id, batches, self.wire, keep=stream.log is None)
 
-    def _ask(self, frame: Confirm | StatusRequest | Change) -> None:
+    def _ask(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
-    async def _answer(self, frame: Confirm | StatusRequest | Change) -> None:
+    async def _answer(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
         body = b""
         try:
             if isinstance(frame, Confirm):
@@ -301,6 +302,9 @@ class _Connection:
                 await self.site.change(frame.edits, frame.name)
                 # Before the answer: the client may send to a new group at once.
                 self.tell_targets(targets_of(self.site.core.layout))
+            elif isinstance(frame, DigestRequest):
+                told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
+                body = msgspec.msgpack.encode(told)
             else:
                 body = msgspec.json.encode(status_of(self.site))
         except Error as error:

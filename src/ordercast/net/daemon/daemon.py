@@ -87,6 +87,8 @@ async def _serve(
             watcher = OperatorLog(node, tell)
             stack.callback(watcher.close)
             node.on_failed = stopped.set
+            if node.failed:  # before this
+                stopped.set()
             _tell_started(node, tell)
             await stopped.wait()
             _log.info("stopping")

@@ -109,6 +109,10 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
     failed = status["store"]["failed"] is not None
     yield make.gauge("store_failed", "1 while the store cannot be written", failed)
     yield make.flags(
+        "replica_diverged", "1 for each group whose replica here differs from another", "group",
+        [group for group, told in status["replicas"].items() if told["diverged"]],
+    )  # fmt: skip
+    yield make.flags(
         "window_held_by", "1 for each site that holds this site's window", "by",
         status["window"]["held_by"],
     )  # fmt: skip

@@ -21,6 +21,7 @@ from ordercast.net.admin.frames import (
 )
 from ordercast.net.site.stream import GapBatch, Stream, StreamBatch, rest
 
+GRANTED_BYTES = 16 * 1024 * 1024  # at most: what was sent may wait to be read
 _LOOK_S = 0.02  # between looks for news: nobody wakes an observer
 
 
@@ -65,7 +66,7 @@ class Subscription:
 
     def grant(self, messages: int, size: int, read: int) -> None:
         self._messages += messages
-        self._bytes += size
+        self._bytes = min(self._bytes + size, GRANTED_BYTES)  # whatever the client says
         self._let_go(read)
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)

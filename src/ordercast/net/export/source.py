@@ -141,9 +141,11 @@ class StoreSnapshot:
             yield self._logged(row, row.position)
 
     def annulled(self) -> Iterator[LoggedBatch]:
-        """Batches that were delivered, and rolled back, as far as they are still here."""
+        """Batches that were delivered, and rolled back, as far as they are still here, by position
+        and attempt; one at a time in memory."""
         assert self._db is not None
-        for n, position in self.rows("n, position", "annulled ORDER BY n"):
+        order = "annulled JOIN batches USING (n) ORDER BY annulled.position, attempt"
+        for n, position in self.rows("n, annulled.position", order):
             values = self._db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone()
             row = BatchRow(*values)
             if not row.ref or row.ref >= self.first:

@@ -21,9 +21,10 @@ from ordercast.model.groups import Site
 from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.names import is_name, shown
 from ordercast.net.link.complaints import LinkTrouble
+from ordercast.wire.lineage import StorePoint
 
 MAGIC: Final = b"och"
-VERSION: Final = 2
+VERSION: Final = 3
 HELLO_BYTES: Final = 4_096  # header included
 INSTANCE_BYTES: Final = 8
 TERMS: Final = 32
@@ -47,6 +48,7 @@ OTHER_ADDRESSEE: Final = "meant for another site"
 UNKNOWN_SITE: Final = "unknown site"
 OURSELVES: Final = "connected to ourselves"
 REFUSES_US: Final = "it refuses us"
+OUR_STORE: Final = "our store is an older copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     gone: int  # of the other's hellos: connections with numbers up to this have ended here
     terms: dict[str, str]
     refusal: str = ""  # why the hello that this one answers is refused
+    heard: StorePoint | None = None  # the furthest point of the other's store that it has told
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
@@ -43,6 +43,7 @@ from ordercast.net.link.dialler import Dialler
 from ordercast.net.link.hello import (
     FOUNDING,
     INSTANCE_BYTES,
+    OUR_STORE,
     UNKNOWN_SITE,
     Hello,
     Identity,
@@ -65,6 +66,7 @@ from ordercast.net.link.proof import REFUSED_WORD, Proof
 from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import FrameEncoder, WireFrame
+from ordercast.wire.lineage import StorePoint
 from ordercast.wire.pipes import PipeFrame, PipeOffered, PipeWanted
 
 log = logging.getLogger("ordercast.net.transport")
@@ -82,6 +84,15 @@ LINGERS: Final = 10  # a second connection on which much is under way is read fo
 CLOSING_TURNS: Final = 5  # of the loop, in which what was just accepted comes up and goes
 
 
+class KnownPoints(Protocol):
+    """What a site knows of the stores of others, and others of its own."""
+
+    def heard_of(self, peer: Site) -> StorePoint | None: ...
+
+    def told(self, peer: Site, point: StorePoint) -> bool:
+        """The peer has heard of this point of this site's store: has the store been there?"""
+
+
 class Transport:
     def __init__(
         self,
@@ -97,6 +108,7 @@ class Transport:
         times: LinkTimes | None = None,
         limits: LinkLimits | None = None,
         insecure: bool = False,
+        points: KnownPoints | None = None,
         secret: ClusterSecret | None = None,
     ) -> None:
         self._loopback_only = tls is None and not insecure
@@ -115,6 +127,7 @@ class Transport:
         self._on_connected = on_connected
         self._on_lost = on_lost
         self._on_congested = on_congested
+        self._points = points
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
         self._secret = secret
         self._instance = os.urandom(INSTANCE_BYTES)
@@ -337,11 +350,14 @@ class Transport:
         if not (self._closed and isinstance(frame, (PipeWanted, PipeOffered))):
             self._pipes.received(connection, frame)
 
-    def _hello(self, to: Site, answers: int, gone: int, refusal: str = "") -> Hello:
+    def _hello(
+        self, to: Site, answers: int, gone: int, refusal: str = "", *, stranger: bool = False
+    ) -> Hello:
         self._hellos += 1  # one count for all peers: it goes on for one that parts and comes again
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
-        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal)
+        heard = None if self._points is None or stranger else self._points.heard_of(to)
+        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal, heard)
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         if connection.session is not None:
@@ -350,6 +366,7 @@ class Transport:
             except LinkTrouble:
                 connection.claimed = None  # its certificate does not show it
                 raise
+        self._check_point(connection, hello)
         try:
             check_hello(hello, self.identity, self.site, self._peers)
             if connection.dialled not in (None, hello.site):
@@ -364,9 +381,22 @@ class Transport:
         except LinkTrouble as trouble:
             if connection.dialled is None:
                 reason = str(trouble) if connection.proved else REFUSED_WORD
-                connection.say(self._hello(hello.site, hello.number, 0, reason))
+                stranger = self._is_stranger(connection)
+                connection.say(self._hello(hello.site, hello.number, 0, reason, stranger=stranger))
             raise
         self._admit(peer, connection, hello, role)
+
+    def _check_point(self, connection: Connection, hello: Hello) -> None:
+        """A peer shows what it heard of this site's store also where it refuses this site, as it
+        does with an older copy whose start has been here before."""
+        if hello.heard is None or self._points is None or hello.site not in self._peers:
+            return
+        if (hello.cluster, hello.to) != (self.identity.cluster, self.site):
+            return
+        if self._is_stranger(connection):
+            return  # it must not stop this site
+        if not self._points.told(hello.site, hello.heard):
+            raise LinkTrouble(OUR_STORE, usual=True)  # the site says so, and stops
 
     def _check_piped(self, connection: Connection, hello: Hello) -> None:
         """Guests come directly. A site that has just paused was silent itself: that says nothing
@@ -377,6 +407,12 @@ class Transport:
         paused = self._loop.time() - self._ticked_at > self.times.suspect / SECOND / 4
         if paused and connection.dialled is None and peer.direct is not None:
             raise Unneeded
+
+    def _is_stranger(self, connection: Connection) -> bool:
+        """Whether the other end has not proved that it is of this cluster, where it could."""
+        return not connection.proved and (
+            self._certificates is not None or self._secret is not None
+        )
 
     def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
         if connection.through and peer.direct is not None and not peer.settled:

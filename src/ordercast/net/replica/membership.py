@@ -1,6 +1,6 @@
 """The membership of a replica's site in its group, and the state that a joiner is handed."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import ConfigError, Error, UnknownGroup
@@ -10,6 +10,7 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.handover import Handover, is_due
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.snapshot_file import Hooks
+from ordercast.wire.replica_digest import ReplicaDigest
 
 
 class ReplicaHost(Protocol):
@@ -25,6 +26,15 @@ class ReplicaHost(Protocol):
     def batches(self, start: int | None = None, attempt: int | None = None) -> Any: ...
     async def confirm(self, position: int) -> None: ...
     async def status(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class RemoteSite(Protocol):
+    """A node in a daemon, which has the connections to the other sites."""
+
+    async def exchange_digests(
+        self, group: Group, digest: ReplicaDigest | None, alarm: str
+    ) -> list[tuple[Site, ReplicaDigest]]: ...
 
 
 class ReplicaGroup:
@@ -66,6 +76,18 @@ class ReplicaGroup:
     def leave(self) -> None:
         if self._handover is not None and self._hooks is not None:
             self._handover.gives(self._group, more=-1)
+
+    async def exchange(
+        self, digest: ReplicaDigest | None, alarm: str
+    ) -> list[tuple[Site, ReplicaDigest]]:
+        """Tell the other members how far the replica is, and this site's operator what it finds
+        wrong; what the others told last."""
+        node = self._node
+        if isinstance(node, Node):
+            return site_of(node).digests.exchange(self._group, digest, alarm)
+        if isinstance(node, RemoteSite):
+            return await node.exchange_digests(self._group, digest, alarm)
+        return []
 
     async def opened(self, epoch: EpochOpened) -> None:
         """Everything before the epoch is applied, nothing of it: give the state to the joiners, or

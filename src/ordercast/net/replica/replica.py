@@ -31,6 +31,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Delivery
+from ordercast.net.replica.digests import ResultDigests, require_divergence
 from ordercast.net.replica.membership import ReplicaGroup, ReplicaHost
 from ordercast.net.replica.past import ReplicaPast, state_of
 from ordercast.net.site.gaps import Gap, GapBatch
@@ -40,6 +41,7 @@ _log = logging.getLogger("ordercast.net.replica")
 
 EVERY = 10_000  # messages between snapshots,
 EVERY_BYTES = 16 * 1024 * 1024  # or so many bytes of them
+COMPARE_S = 1.0  # between looks at what other replicas have got
 _AGAIN_S = 0.02  # after a snapshot that was taken back
 _TURN_MESSAGES = 512  # applied before others get their turn of the event loop
 
@@ -59,6 +61,7 @@ _Name = tuple[int, int]  # incarnation and seq of a command sent from this site
 
 class Replica(Generic[R]):
     """To be used with `async with`, once. `position` is the site's last position that is applied.
+    `diverged`: how its results or its state differ from another replica's; empty: nothing is known.
 
     Making one raises ConfigError for arguments that do not fit. Entering raises UnknownGroup,
     ConfigError (the site is no member, or the snapshot is of another store), StoreCorrupt (the
@@ -77,8 +80,14 @@ class Replica(Generic[R]):
         every: int = EVERY,
         every_bytes: int = EVERY_BYTES,
         on_other: Callable[[Delivery | Gap], object] | None = None,
+        digest: Callable[[], object] | None = None,
+        on_divergence: str = "alarm",
+        compare_s: float = COMPARE_S,
     ) -> None:
-        _require_plain(apply=apply, snapshot=snapshot, restore=restore, on_other=on_other)
+        _require_plain(
+            apply=apply, snapshot=snapshot, restore=restore, on_other=on_other, digest=digest
+        )
+        require_divergence(on_divergence)
         for name, value in (("every", every), ("every_bytes", every_bytes)):
             if value < 1:
                 raise ConfigError(f"{name}: {value} is too small (1)")
@@ -92,6 +101,11 @@ class Replica(Generic[R]):
         self._every = every
         self._every_bytes = every_bytes
         self._on_other = on_other
+        self.diverged = ""
+        self._digests = ResultDigests(group, digest)
+        self._stops = on_divergence == "stop"
+        self._compare_s = compare_s
+        self._comparer: asyncio.Task[None] | None = None
         self._since = [0, 0]  # messages and bytes since the last snapshot was taken
         self._waiting: dict[_Name, asyncio.Future[Applied | None]] = {}
         self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap, by position
@@ -122,7 +136,9 @@ class Replica(Generic[R]):
         self._stopped = None
         self._group.enter()
         self._past.needs_nothing_up_to(self.saved)
+        await self._group.exchange(None, "")
         self._reader = asyncio.create_task(self._read())
+        self._comparer = asyncio.create_task(self._compare())
         return self
 
     async def __aexit__(
@@ -132,7 +148,7 @@ class Replica(Generic[R]):
         trace: TracebackType | None,
     ) -> None:
         """Raise why the replica had stopped, unless the application has an error of its own."""
-        tasks = [task for task in (self._reader, self._saver) if task is not None]
+        tasks = [task for task in (self._reader, self._saver, self._comparer) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -290,6 +306,7 @@ class Replica(Generic[R]):
             del self._early[name]
         self.position = await self._past.go_back(rolled.position, self._group.joined_at)
         self._since = [0, 0]
+        self._digests.rolled_back()
         _log.warning(
             "%s: %d deliveries were taken back; its state is made anew from position %d",
             self, len(rolled.annulled), self.position,
@@ -303,6 +320,8 @@ class Replica(Generic[R]):
                 if not waiter.done():
                     waiter.set_result(None)
             self._waiting.clear()
+        else:
+            self._digests.opened(epoch.epoch)
 
     def _take(self, batch: DeliveredBatch | GapBatch) -> None:
         if batch.group != self.group:
@@ -318,8 +337,10 @@ class Replica(Generic[R]):
                 " cannot be kept up (slow_member = 'shed')"
             )
         ours = batch.origin == self.node.site
+        self._digests.begin(batch)
         for item in batch.deliveries():
             outcome = self._applied(item)
+            self._digests.applied(*outcome)
             self.position = item.position
             self._since[0] += 1
             self._since[1] += len(item.payload)
@@ -349,6 +370,29 @@ class Replica(Generic[R]):
             reached = heapq.heappop(reaching)[2]
             if not reached.done():
                 reached.set_result(None)
+
+    # --- comparing with other replicas ------------------------------------------------------------
+
+    async def _compare(self) -> None:
+        while True:
+            try:
+                await self._compare_once()
+            except Error as error:  # the site is gone; whoever reads is told so
+                _log.debug("%s: not compared: %s", self, error)
+            await asyncio.sleep(self._compare_s)
+
+    async def _compare_once(self) -> None:
+        heard = await self._group.exchange(self._digests.told(), self.diverged)
+        here = self.node.site
+        if self.diverged:
+            return
+        found = (self._digests.compare(here, peer, digest) for peer, digest in heard)
+        self.diverged = next((difference for difference in found if difference), "")
+        if self.diverged:
+            await self._group.exchange(None, self.diverged)
+            if self._stops and self._reader is not None:
+                self._fail(Error(f"it has diverged: {self.diverged}"))
+                self._reader.cancel()
 
     # --- snapshots --------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.link.seals import seal_for
 from ordercast.net.link.tls import TlsConfig
-from ordercast.net.link.transport import Transport
+from ordercast.net.link.transport import KnownPoints, Transport
 from ordercast.net.link.tree_transport import TreeTransport
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
@@ -44,6 +44,9 @@ class TransportSite(TransportHost, Protocol):
     boot: int
 
     def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None: ...
+
+    @property
+    def points(self) -> KnownPoints: ...
 
     @property
     def incarnation(self) -> int: ...
@@ -95,6 +98,7 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
                 on_congested=told.congested,
                 times=LinkTimes(suspect=cluster.timeouts.suspect),
                 insecure=cluster.insecure,
+                points=host.points,
                 secret=secret,
             )
 

@@ -94,7 +94,8 @@ class ClusterChanges(ABC, Generic[R]):
         return self.change(AddVoter(site))
 
     def remove_voter(self, site: Site) -> R:
-        """Let a site decide changes no longer. Raises as `change`."""
+        """Let a site decide changes no longer. If it is being added, and never came, the adding is
+        taken back, and raises ConfigError where it was asked for. Raises as `change`."""
         return self.change(RemoveVoter(site))
 
 

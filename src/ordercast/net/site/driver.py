@@ -25,6 +25,8 @@ from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import NEVER
+from ordercast.net.site.replica_digests import DigestExchange
+from ordercast.net.site.store_points import StorePoints
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_event, rollback_event
 from ordercast.wire.codec import WireFrame
@@ -32,7 +34,9 @@ from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
 from ordercast.wire.handover import HandoverFrame
+from ordercast.wire.lineage import Lineage, LineageFrame, StoredRow
 from ordercast.wire.pipes import PIPE_FRAMES
+from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.driver")
 
@@ -63,6 +67,9 @@ class Sharing(Carrier, Protocol):
 class Keeper(Protocol):
     """What a driver needs of a store."""
 
+    @property
+    def row(self) -> int: ...
+
     def write(self, box: StoreBox, then: Callable[[], None]) -> None: ...
 
 
@@ -81,11 +88,17 @@ class Application(Protocol):
 
     def received(self, receipts: Sequence[StageReached]) -> None: ...
 
+    def barred(self) -> None:
+        """The site's store was declared lost."""
+
     def laid_out(self) -> None:
         """The member's layout has changed."""
 
     def handed(self, peer: Site, frame: HandoverFrame) -> None:
         """Take a frame about the application's state: the member does not handle it."""
+
+    points: StorePoints
+    digests: DigestExchange
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """The outcomes of changes that this site asked for: "" if done, else why not."""
@@ -138,6 +151,7 @@ class NodeDriver:
         self.durable = durable
         self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
+        self._told: dict[Site, int] = {}  # the last row of this site's store, as peers know
         self._reserved = member.admission.queue  # what the application has to offer
         self.fed_at = 0  # when a manager, which has a majority, was last heard
         self._loop = asyncio.get_running_loop()
@@ -183,18 +197,30 @@ class NodeDriver:
     def frames(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         if self.closed:
             return
+        points = self.application.points
+        if peer in points.behind and not (frames and type(frames[0]) is Lineage):
+            return  # it was refused, and what is on its way counts for nothing
         now = time.monotonic_ns()
         receive = self.member.receive
         try:
             for frame in frames:
                 if type(frame) is InEpoch:
                     receive(now, peer, frame)
+                elif isinstance(frame, LineageFrame):
+                    if not points.take(peer, frame):
+                        if peer in points.behind:
+                            self.carrier.refuse(peer, points.behind[peer])
+                        return
                 elif isinstance(frame, HandoverFrame):
                     self.application.handed(peer, frame)
+                elif isinstance(frame, ReplicaDigest):
+                    self.application.digests.take(peer, frame)
                 elif type(frame) is Feed:
                     if self.member.believes(peer):
                         self.fed_at = now
                     receive(now, peer, frame)
+                    if self.member.declared_lost:
+                        self.application.barred()
                 elif not isinstance(frame, _NOT_OF_SITES):
                     receive(now, peer, frame)
         except Exception as error:
@@ -204,6 +230,10 @@ class NodeDriver:
 
     @_or_break
     def connected(self, peer: Site) -> None:
+        introduction = self.application.points.introduction(peer)
+        if introduction is not None:
+            self._told[peer] = introduction.row
+            self.carrier.send(peer, [introduction])
         self.member.connected(time.monotonic_ns(), peer)
         self.wake()
 
@@ -328,7 +358,7 @@ class NodeDriver:
     @_or_break
     def _leave(self, box: MemberBox) -> None:
         if box.then_send:
-            self._send(box.then_send)
+            self._send(box.then_send, self.store.row)
         if box.counted:
             self.member.stored(box.counted)
 
@@ -340,14 +370,21 @@ class NodeDriver:
         if box.outcomes:
             self.application.decided(box.outcomes)
 
-    def _send(self, sends: Sequence[tuple[Site, SiteFrame]]) -> None:
+    def _send(self, sends: Sequence[tuple[Site, SiteFrame]], row: int = 0) -> None:
+        """`row`: the frames may promise what the store has up to this row; 0: they do not."""
         if self._share is not None:
             sends = self._share(sends)
-        if len(sends) == 1:  # the common case
+        if len(sends) == 1 and not row:  # the common case
             peer, frame = sends[0]
             self.carrier.send(peer, [frame])
             return
-        by_peer: dict[Site, list[SiteFrame]] = {}
+        by_peer: dict[Site, list[WireFrame]] = {}
+        if row:
+            told = self._told
+            for peer, _ in sends:
+                if told.get(peer) != row:
+                    told[peer] = row
+                    by_peer[peer] = [StoredRow(row)]
         for peer, frame in sends:
             frames = by_peer.get(peer)
             if frames is None:

@@ -44,9 +44,15 @@ def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> B
     at = _address(cluster, site, address or store.address)
     if store.founded:
         return _again(cluster, site, store, at)
-    layout = cluster.first_layout() if site in cluster.sites else nowhere(cluster.voters)
+    layout = cluster.first_layout() if site in cluster.sites else _newcomer(cluster, site)
     remember(store, cluster, layout, at)
     return Beginning(cluster, layout, at)
+
+
+def _newcomer(cluster: Cluster, site: Site) -> Layout:
+    """It believes the sites of its file, and takes only the cluster that the file founded."""
+    there = [name for name in cluster.sites if name != site and name not in cluster.retired]
+    return nowhere(there, cluster.first_layout().founding)
 
 
 def remember(
@@ -56,7 +62,8 @@ def remember(
     founded = msgspec.msgpack.encode(_Founded(pack_layout(layout), cluster.tie))
     host, port = address
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    store.keep_founding(founded, founding or layout.founding, at)
+    known = layout.founding if layout.count >= 0 else ""  # a newcomer is not told yet
+    store.keep_founding(founded, founding or known, at)
     store.describe(
         deliver=cluster.deliver, on_failure=cluster.on_failure, epochs=founding_facts(layout)
     )
@@ -80,6 +87,8 @@ def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, in
         layout = unpack_layout(founded.layout, cluster.build)
     except msgspec.DecodeError as error:
         raise StoreCorrupt(f"{store.path}: what the cluster was founded with: {error}") from None
+    if layout.count < 0:
+        layout = _newcomer(cluster, site)  # the file may name other sites by now
     if site in cluster.sites and layout.founding not in ("", cluster.first_layout().founding):
         _log.info(
             "%s: sites, groups, voters, protocol or builder differ from what the cluster was"

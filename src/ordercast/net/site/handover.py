@@ -26,6 +26,7 @@ STATE_BYTES = 1 << 30  # of one group
 AGAIN_S = 0.25  # without an answer
 PATIENCE_S = 5.0  # with nothing but refusals: applications may be just starting
 KEPT = 4  # epochs of a group
+SERVING_S = 5.0  # a state stays in memory after it was last asked for
 _NOTHING = ""  # the reason where there is no state: the group began with the epoch
 
 
@@ -70,6 +71,7 @@ class Handover:
         self._givers: dict[Group, int] = {}  # applications here that give the group's state
         self._fetches: dict[tuple[int, Group], _Fetch] = {}
         self._serving: tuple[tuple[int, Group], bytes, bytes] | None = None  # key, state, digest
+        self._unneeded: asyncio.TimerHandle | None = None  # when `_serving` goes
 
     # --- the application has come to an epoch -----------------------------------------------------
 
@@ -172,11 +174,23 @@ class Handover:
                 self._send(peer, NoSnapshot(epoch, group, why))
             return  # else the application here has not come to the epoch yet
         self._serving = serving
+        self._let_go_later()
         _, state, digest = serving
         data = state[wanted.offset : wanted.offset + PIECE_BYTES]
         if data or not state:
             piece = SnapshotPiece(epoch, group, wanted.offset, len(state), digest, data)
             self._send(peer, piece)
+
+    def _let_go_later(self) -> None:
+        if self._folder is None:  # it is in memory anyway
+            return
+        if self._unneeded is not None:
+            self._unneeded.cancel()
+        loop = asyncio.get_running_loop()
+        self._unneeded = loop.call_later(SERVING_S, self._let_go)
+
+    def _let_go(self) -> None:
+        self._serving = self._unneeded = None
 
 
 class _Fetch:

@@ -5,6 +5,7 @@ it: it has the `Node` of the site. Daemons and the tools of an operator use it d
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -15,7 +16,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import Error
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
@@ -28,14 +29,26 @@ from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
+from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
+from ordercast.net.site.store_points import StorePoints
 from ordercast.net.site.stream import Lag, Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
 
+_log = logging.getLogger("ordercast.net.site")
+
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence
 LOOK_S = 0.1  # between looks at whether those who wait still should
+
+
+def _barred(site: Site, store: AnyStore) -> str:
+    files = "its store" if store.path is None else f"{store.path}*"
+    return (
+        f"site {site} was declared lost by 'ordercast cluster recover': move {files} away; without"
+        " its old store it returns as a new incarnation"
+    )
 
 
 class RunningSite:
@@ -67,10 +80,14 @@ class RunningSite:
             store=store.store_number,
             times=cluster.voting_times(),
             records=store.restored(),
+            gone=cluster.retired,
         )
+        if self.core.declared_lost:
+            raise ConfigError(_barred(site, store))
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
+        self.points = StorePoints(site, store, self._outdated)
         self.driver = NodeDriver(self.core, store, self, durable=self.durable)
         self.frames = self.driver.frames  # what the transport tells goes straight there
         self.connected = self.driver.connected
@@ -82,6 +99,9 @@ class RunningSite:
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
         self.handover = self._open_handover(hooks)
+        self.digests = DigestExchange(
+            site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
+        )
         self.stages = Stages()
         window = self.core.window
         for group in window.groups():
@@ -165,7 +185,8 @@ class RunningSite:
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
-        founding, forests = self.core.layout.founding, forests_of(self._begun.layout)
+        layout, forests = self.core.layout, forests_of(self._begun.layout)
+        founding = layout.founding if layout.count >= 0 else ""
         return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
@@ -240,6 +261,7 @@ class RunningSite:
             self._looking.cancel()
         self._peers.close()
         await self.transport.close()
+        self.store.keep_points(self.points.news())
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
         self.stream.close(why)
@@ -319,7 +341,8 @@ class RunningSite:
             self._events.append(news)
             self.rows_due = True
         self._peers.follow(layout)
-        if layout.founding and layout.founding != self.store.founding:  # a newcomer was told
+        if layout.count >= 0 and layout.founding not in ("", self.store.founding):
+            # A newcomer was told.
             remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
             self.transport.retell(self.terms())
         for call in list(self.on_layout):
@@ -346,15 +369,28 @@ class RunningSite:
             written.answered, self._answered = self._answered, []
         if self._events:
             written.events, self._events = self._events, []
+        written.points = self.points.news()
 
     def committed(self) -> None:
         for done in self._committing.popleft():
             if not done.done():  # else its waiter was cancelled
                 done.set_result(None)
 
+    def barred(self) -> None:
+        self._stop(_barred(self.site, self.store))
+
     def broken(self, error: Exception) -> None:
+        self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
+
+    def _outdated(self, why: str) -> None:
         if not self.failed:
-            self.failed = f"site {self.site} has failed, and must be restarted: {error!r}"
+            _log.critical("%s", why)
+        self.driver.close()
+        self._stop(why)
+
+    def _stop(self, why: str) -> None:
+        if not self.failed:
+            self.failed = why
             self._failing = asyncio.get_running_loop().create_task(self.abandon())
             if self.on_failed is not None:
                 self.on_failed()

@@ -65,6 +65,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
             "failed": _failure(site),
         },
         "quiet": site.quiet(),
+        "replicas": site.digests.told(),
         "holds_others": stream.holding or _failure(site) is not None,
         "uptime_s": round((time.time_ns() - site.started_ns) / 1e9, 3),
     }
@@ -132,6 +133,11 @@ def troubles(status: dict[str, Any]) -> list[str]:
         found.append(f"store: {status['store']['failed']}")
     if status["on_failure"] == "exclude" and status["standing"] in _NOT_THERE:
         found.append(f"{status['standing']}: {status['why_not'] or _UNFED}")
+    found.extend(
+        f"replica of {group}: diverged: {told['diverged']}"
+        for group, told in status["replicas"].items()
+        if told["diverged"]
+    )
     found.extend(
         f"link to {link['peer']}: {link['state']} for {link['since_s']:.0f} s"
         + (f" ({link['last_error']})" if link["last_error"] else "")

@@ -32,10 +32,11 @@ from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
 from ordercast.net.store.events import OpenedEpochs, RollbackLog
+from ordercast.net.store.reader import READ_BYTES
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
 _RECENT_BYTES = 16 * 1024 * 1024
-_READ_MESSAGES = 4_096  # at once from the store
+_READ_MESSAGES = 4_096  # at once from the store; bytes: `READ_BYTES`
 
 
 StreamItem: TypeAlias = Delivery | Gap | EpochOpened | Rollback
@@ -392,12 +393,13 @@ class Stream:
         """What was delivered behind a position, or nothing where that is no longer here."""
         recent = self._recent
         if recent and recent[0].position == read + 1:
-            return list(recent)  # the common case
-        found = list(takewhile(partial(_is_above, read), reversed(recent)))
-        if found and found[-1].position <= read + 1:
+            found = list(recent)  # the common case
+        else:
+            found = list(takewhile(partial(_is_above, read), reversed(recent)))
+            if not found or found[-1].position > read + 1:
+                return []
             found.reverse()
-            return found
-        return []
+        return found if self._recent_bytes <= READ_BYTES else _first_of(found)
 
     def _pending(self, reader: Cursor) -> list[EpochOpened]:
         if reader.epoch == self._openings.last:
@@ -593,6 +595,17 @@ def _is_of(attempt: int, batch: _Kept) -> bool:
     """Whether a reader at this attempt may read the batch. Before batches of a later attempt it
     must read the rollback."""
     return isinstance(batch, GapBatch) or batch.attempt <= attempt
+
+
+def _first_of(batches: list[_Kept]) -> list[_Kept]:
+    """The first ones, of about `READ_BYTES`: a reader that is slow keeps them all, although the
+    stream has dropped them."""
+    size = 0
+    for n, batch in enumerate(batches, start=1):
+        size += _size_of(batch)
+        if size >= READ_BYTES:
+            return batches[:n]
+    return batches
 
 
 def _is_above(position: int, batch: _Kept) -> bool:

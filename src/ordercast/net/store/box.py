@@ -1,13 +1,14 @@
 """What a node hands to its store for one outbox of the core."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from ordercast.core.epochs.records import Anew, EpochOpened, MemberRecord
 from ordercast.core.epochs.returning import Rollback
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
+from ordercast.wire.lineage import StorePoint
 
 
 class StoreBox(msgspec.Struct):
@@ -35,6 +36,7 @@ class StoreBox(msgspec.Struct):
     after_attempt: int = 1  # the attempt that the application has reached
     confirmed_attempt: int = 0  # the attempt of `confirmed`; 0: `after_attempt`
     refused: Sequence[tuple[Group, int]] = ()  # group and seq of own batches that no epoch takes
+    points: Mapping[Site, StorePoint] = msgspec.field(default_factory=dict)  # of others' stores
     # Filled in by the store: the count of boxes with requests, and which requests to delete
     # (client, first number, last number).
     heard: int = 0

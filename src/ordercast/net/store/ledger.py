@@ -49,6 +49,7 @@ from ordercast.net.store.rows import (
     checkpoint_checksum,
     checksum,
     encode,
+    point_row,
     state_row,
 )
 
@@ -144,6 +145,8 @@ class Ledger:
                 commit.requests.extend((*request, box.heard) for request in box.requests)
             if box.gone:
                 commit.forget_requests(box.gone)
+            for site, point in box.points.items():
+                commit.state.append(point_row(site, point))
             if box.events:
                 at = box.at_ns
                 commit.events.extend(

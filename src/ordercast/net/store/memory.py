@@ -14,13 +14,15 @@ from typing import Any
 from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import parse_opening
 from ordercast.net.store.log_end import DeliveryQueue, Floor, LogItem, not_rolled_back
+from ordercast.net.store.reader import READ_BYTES
 from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.store import drawn
+from ordercast.wire.lineage import StorePoint, StoreStart
 
 KEPT_BYTES = 64 << 20  # of bodies, and so many for each batch:
 _PER_BATCH = 400
@@ -28,6 +30,9 @@ _PER_BATCH = 400
 
 class MemoryStore:
     boot = 1
+    starts: tuple[StoreStart, ...] = ()
+    row = 0
+    heard: Mapping[Site, StorePoint] = MappingProxyType({})
     founded = b""
     founding = ""
     address = ""
@@ -97,15 +102,20 @@ class MemoryStore:
     def keep_founding(self, founded: bytes, founding: str, address: str) -> None:
         self.founded, self.founding, self.address = founded, founding, address
 
+    def keep_points(self, points: Mapping[Site, StorePoint]) -> None:
+        """Nothing of them is left after the end."""
+
     def describe(self, **facts: Any) -> None:
         """There is no export of a store without a file."""
 
     def bytes(self) -> int:
         return 0
 
-    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
+    def read(
+        self, start: int, most_messages: int, most_bytes: int = READ_BYTES
+    ) -> list[DeliveredBatch]:
         found: list[DeliveredBatch] = []
-        room = most_messages
+        messages, size = most_messages, most_bytes
         with self._lock:
             if start < self.first:
                 raise ConfigError(
@@ -114,10 +124,11 @@ class MemoryStore:
             for batch in self._kept:
                 if batch.last < start:
                     continue
-                if room <= 0:
+                if messages <= 0 or size <= 0:
                     break
                 found.append(batch)
-                room -= batch.count
+                messages -= batch.count
+                size -= len(batch.placed.batch.body)
         return found
 
     async def close(self, *, quiet: bool = False) -> None:

@@ -15,6 +15,7 @@ from ordercast.net.store.events import parse_opening, parse_rollback
 from ordercast.net.store.file import connect_to_read, logged_in, store_error, whole_from
 from ordercast.net.store.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, BatchRow
 
+READ_BYTES = 1024 * 1024  # of bodies, at once
 _FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
 _OPENED = "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n"
 _ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
@@ -31,10 +32,13 @@ class LogReader:
         with self._lock:
             return _first(self._connection())
 
-    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
+    def read(
+        self, start: int, most_messages: int, most_bytes: int = READ_BYTES
+    ) -> list[DeliveredBatch]:
+        """Batches until one of the limits is reached; at least one, if there is any."""
         try:
             with self._lock:
-                return self._read(max(start, 1), most_messages)
+                return self._read(max(start, 1), most_messages, most_bytes)
         except sqlite3.Error as error:
             raise store_error(self._path, error) from None
 
@@ -61,26 +65,26 @@ class LogReader:
             self._db = connect_to_read(self._path)
         return self._db
 
-    def _read(self, start: int, most: int) -> list[DeliveredBatch]:
+    def _read(self, start: int, messages: int, size: int) -> list[DeliveredBatch]:
         db = self._connection()
         db.execute("BEGIN")  # one state of the file for all of this
         try:
             n = self._next[1] if self._next[0] == start else self._locate(db, start)
             found: list[DeliveredBatch] = []
-            room = most
             rows = db.execute(_FROM, (n,))
             for values in rows:
                 row = BatchRow(*values)
                 if row.position + row.messages <= start:
                     continue
-                if room <= 0:
-                    break
                 if (not found and row.position > start) or self._refers_to_gone(db, row):
                     raise self._forgotten(start, _first(db))
                 placed = logged_in(db, row, self._path)
                 found.append(DeliveredBatch(row.position, row.epoch, placed, row.attempt))
                 self._next = (row.position + row.messages, row.n + 1)
-                room -= row.messages
+                messages -= row.messages
+                size -= len(placed.batch.body)
+                if messages <= 0 or size <= 0:  # before the next row is read
+                    break
             rows.close()
             if not found and start < (first := _first(db)):
                 raise self._forgotten(start, first)

@@ -10,7 +10,7 @@ core, and has a row of its own.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -20,6 +20,8 @@ from ordercast.core.epochs.records import Caught, Confirmed, Filled, Folded, Not
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.errors import StoreCorrupt
+from ordercast.model.groups import Site
+from ordercast.wire.lineage import StorePoint, StoreStart
 
 APPLICATION = 0x6F726463  # "ordc": SQLite's application_id
 SCHEMA_VERSION = 3
@@ -77,6 +79,10 @@ encode = msgspec.msgpack.Encoder().encode
 _records: msgspec.msgpack.Decoder[Accepted | Passed | Other] = msgspec.msgpack.Decoder(
     Accepted | Passed | Other
 )
+_point = msgspec.msgpack.Decoder(StorePoint).decode
+_starts = msgspec.msgpack.Decoder(tuple[StoreStart, ...]).decode
+_POINT = "heard of "  # and a site: a key of the table state
+STARTS = "starts"  # another
 _header = struct.Struct("<10q").pack
 
 
@@ -126,6 +132,24 @@ def checkpoint_checksum(upto: int, needed: int, position: int, state: bytes) -> 
 
 def state_row(key: str, value: Value) -> tuple[str, Value, int]:
     return key, value, crc32(f"{key}={value!r}".encode())
+
+
+def point_row(site: Site, point: StorePoint) -> tuple[str, Value, int]:
+    """What another site has said of its store."""
+    return state_row(_POINT + site, encode(point))
+
+
+def points_of(state: Mapping[str, Value]) -> dict[Site, StorePoint]:
+    return {
+        key.removeprefix(_POINT): _point(value)
+        for key, value in state.items()
+        if key.startswith(_POINT) and isinstance(value, bytes)
+    }
+
+
+def starts_of(state: Mapping[str, Value]) -> tuple[StoreStart, ...]:
+    found = state.get(STARTS)
+    return _starts(found) if isinstance(found, bytes) else ()
 
 
 def state_of(rows: Iterable[tuple[str, Value, int]], where: object) -> dict[str, Value]:

@@ -20,6 +20,7 @@ from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import STARTS as MOST_STARTS
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.cluster.config import Retention
 from ordercast.net.store.box import StoreBox
@@ -34,7 +35,7 @@ from ordercast.net.store.file import (
     store_error,
 )
 from ordercast.net.store.ledger import Ledger
-from ordercast.net.store.reader import LogReader
+from ordercast.net.store.reader import READ_BYTES, LogReader
 from ordercast.net.store.recovery import RecoveredState, recover
 from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.rows import (
@@ -42,11 +43,17 @@ from ordercast.net.store.rows import (
     INSERT_EVENT,
     PUT_STATE,
     SELECT_REQUESTS,
+    STARTS,
     Value,
+    encode,
+    point_row,
+    points_of,
+    starts_of,
     state_row,
 )
 from ordercast.net.store.wal import require_whole
 from ordercast.net.store.writer import Then, Writer
+from ordercast.wire.lineage import StorePoint, StoreStart
 
 log = logging.getLogger("ordercast.net.store")
 
@@ -56,7 +63,8 @@ _EVENTS = 10_000  # kept
 
 class Store:
     """`boot` and `store_number` are for the core; `founded`, `founding` and `address` are what
-    `keep_founding` was given. Call `write` from one thread only."""
+    `keep_founding` was given. `starts`: the last starts on this store; `heard`: what other sites
+    have said of theirs. Call `write` from one thread only."""
 
     def __init__(
         self,
@@ -71,6 +79,8 @@ class Store:
         self.path = path
         self.boot = int(found.state["boot"])
         self.store_number = int(found.state["store_number"])
+        self.starts = starts_of(found.state)
+        self.heard: Mapping[Site, StorePoint] = points_of(found.state)
         self.founded = bytes(found.state["founded"])  # type: ignore[arg-type]
         self.founding = str(found.state["founding"])
         self.address = str(found.state["address"])
@@ -173,6 +183,11 @@ class Store:
         return self._writer.logged
 
     @property
+    def row(self) -> int:
+        """The last row that is durable. It never falls."""
+        return self._writer.row
+
+    @property
     def failed(self) -> Exception | None:
         """Why nothing can be written at present; nothing is acknowledged meanwhile."""
         return self._writer.failed
@@ -211,6 +226,11 @@ class Store:
         self.founded, self.founding, self.address = founded, founding, address
         self._writer.queue.put({"founded": founded, "founding": founding, "address": address})
 
+    def keep_points(self, points: Mapping[Site, StorePoint]) -> None:
+        """Keep what others said of their stores, durably when this store is closed."""
+        rows = (point_row(site, point) for site, point in points.items())
+        self._writer.queue.put({key: value for key, value, _ in rows})
+
     def describe(self, **facts: Any) -> None:
         """Facts of the cluster for an export: `deliver`, `on_failure`, `epochs` (the founding
         epochs; none: not known here; the first ones given stay), and what else belongs in
@@ -232,9 +252,12 @@ class Store:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def read(self, start: int, most_messages: int) -> list[DeliveredBatch]:
-        """Batches of the durable log from the one that holds position `start`, from any thread."""
-        return self._reader.read(start, most_messages)
+    def read(
+        self, start: int, most_messages: int, most_bytes: int = READ_BYTES
+    ) -> list[DeliveredBatch]:
+        """Batches of the durable log from the one that holds position `start`, from any thread:
+        until one of the limits is reached, at least one."""
+        return self._reader.read(start, most_messages, most_bytes)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -316,8 +339,10 @@ def _recover(
                 path,
             )
     state["closed"], state["machine"] = "", machine
+    starts = (*starts_of(state), StoreStart(boot, drawn(), found.last))
+    state[STARTS] = encode(starts[-MOST_STARTS:])
     db.execute("BEGIN IMMEDIATE")
-    changed = ("boot", "delivered", "closed", "machine")
+    changed = ("boot", "delivered", "closed", "machine", STARTS)
     db.executemany(PUT_STATE, [state_row(key, state[key]) for key in changed])
     db.executemany(INSERT_EVENT, events)
     db.execute(

@@ -9,9 +9,10 @@ The format is that of SQLite's "WAL-mode File Format": a header of 32 bytes, the
 and a page; each checksum covers all before it; the salts tell the frames of this log from older.
 """
 
+import os
 import struct
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from ordercast.model.errors import StoreCorrupt
 from ordercast.net.store.file import PAGE_BYTES
@@ -24,55 +25,69 @@ Sums: TypeAlias = tuple[int, int]
 
 
 class _Log(NamedTuple):
-    data: bytes
+    file: BinaryIO
+    size: int  # bytes
     words: str  # byte order of what the checksums add up
     page: int  # bytes
     salts: Sums
     sums: Sums | None  # of the header; None: it is damaged
 
     def frames(self) -> int:
-        return (len(self.data) - _HEADER) // (self.page + _FRAME)
+        return (self.size - _HEADER) // (self.page + _FRAME)
 
     def frame(self, n: int) -> tuple[int, Sums, Sums]:
         """Pages of the file after a commit (0: no commit), salts, checksums."""
-        at = _HEADER + n * (self.page + _FRAME)
-        _, commit, salt1, salt2, sum1, sum2 = struct.unpack_from(">6I", self.data, at)
+        self._seek(n)
+        _, commit, salt1, salt2, sum1, sum2 = struct.unpack(">6I", self.file.read(_FRAME))
         return commit, (salt1, salt2), (sum1, sum2)
 
     def sums_after(self, n: int, before: Sums) -> Sums:
-        at = _HEADER + n * (self.page + _FRAME)
-        start = add_up(self.data[at : at + 8], self.words, before)
-        return add_up(self.data[at + _FRAME : at + _FRAME + self.page], self.words, start)
+        self._seek(n)
+        data = self.file.read(_FRAME + self.page)
+        return add_up(data[_FRAME:], self.words, add_up(data[:8], self.words, before))
+
+    def _seek(self, n: int) -> None:
+        self.file.seek(_HEADER + n * (self.page + _FRAME))
 
 
 def require_whole(path: Path) -> None:
     """Refuse the store at `path` if a transaction in the middle of its log is damaged."""
     wal = path.with_name(f"{path.name}-wal")
     try:
-        log = _parse(wal.read_bytes())
+        file = wal.open("rb")
     except FileNotFoundError:
         return
-    if log is None:
-        return
-    bad = _first_bad(log)
-    if bad is not None and _is_followed(log, bad):
-        what = f"frame {bad + 1}" if log.sums is not None else "its header"
+    with file:  # read frame by frame: a log may be larger than the memory
+        what = _damaged_middle(file)
+    if what:
         raise StoreCorrupt(
             f"{wal}: {what} is damaged, and committed batches follow it; keep both files, and"
             " put back intact copies of them or let the site return as a new one (docs/store.md)"
         )
 
 
-def _parse(data: bytes) -> _Log | None:
+def _damaged_middle(file: BinaryIO) -> str:
+    """What is damaged although a transaction follows it; empty if nothing is."""
+    log = _parse(file)
+    bad = None if log is None else _first_bad(log)
+    if log is None or bad is None or not _is_followed(log, bad):
+        return ""
+    return f"frame {bad + 1}" if log.sums is not None else "its header"
+
+
+def _parse(file: BinaryIO) -> _Log | None:
     """None: there is no log. Its header is durable before any frame, so it is never torn."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    data = file.read(_HEADER + _FRAME)
     if len(data) < _HEADER + _FRAME:
         return None
     magic, _, page, _, salt1, salt2, sum1, sum2 = struct.unpack_from(">8I", data)
     words = ">" if magic & 1 else "<"
     if magic in _MAGIC and add_up(data[:24], words, (0, 0)) == (sum1, sum2):
-        return _Log(data, words, page, (salt1, salt2), (sum1, sum2))
+        return _Log(file, size, words, page, (salt1, salt2), (sum1, sum2))
     salt1, salt2 = struct.unpack_from(">2I", data, _HEADER + 8)
-    return _Log(data, words, PAGE_BYTES, (salt1, salt2), None)
+    return _Log(file, size, words, PAGE_BYTES, (salt1, salt2), None)
 
 
 def _first_bad(log: _Log) -> int | None:

@@ -59,6 +59,7 @@ class Writer(threading.Thread):
         self.ledger = ledger
         self.failed: Exception | None = None
         self.logged, self.confirmed = ledger.logged, ledger.confirmed  # durable
+        self.row = ledger.last  # durable
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
         self.cleanup = Cleanup(db, first, retention)
@@ -146,6 +147,7 @@ class Writer(threading.Thread):
                 self._hurry.wait(TRY_AGAIN_S)
         ledger = self.ledger
         self.logged, self.confirmed = ledger.logged, ledger.confirmed
+        self.row = ledger.last
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits += 1
         self._since_carry += commit.size + 4 * PAGE_BYTES

@@ -1,0 +1,29 @@
+"""The hash of a prefix of the voters' log: sites that have folded the same records have the same.
+
+Each record is hashed with its term and with the hash of the records before it.
+"""
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from ordercast.model.epochs import Entry
+
+HASH_BYTES: Final = 16
+START: Final = bytes(HASH_BYTES)  # of no records
+UNKNOWN: Final = b""  # of records that a store of before these hashes has folded
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def linked(chain: bytes, entry: Entry) -> bytes:
+    """The hash of one record more."""
+    if chain == UNKNOWN or not entry.term:
+        return UNKNOWN
+    return hashlib.blake2b(chain + _encode(entry), digest_size=HASH_BYTES).digest()
+
+
+def differ(one: bytes, other: bytes) -> bool:
+    """Whether two prefixes of one length are certainly not the same."""
+    return one != other and UNKNOWN not in (one, other)
