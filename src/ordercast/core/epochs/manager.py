@@ -270,14 +270,14 @@ class Manager:
     def _finish(self, now: int) -> None:
         layout = self._member.layout
         for change, closing in layout.closing.items():
-            if not self._settled() or not self._chosen(closing.edits[0]):
+            if not self._chosen(closing.edits[0]):
                 continue
             reports = self._reports.setdefault(closing.number, {})
             name = self._member.name
             if name not in reports and self._member.has_closed(change):
                 reports[name] = self._member.closed(change)
             sites = [s for epoch in closing.epochs for s in layout.domains[epoch].sites]
-            if all(site in reports for site in sites):
+            if self._settled() and all(site in reports for site in sites):
                 self._propose_end(now, change, closing)
         numbers = [closing.number for closing in layout.closing.values()]
         if len(self._reports) > _REPORTS:

@@ -436,8 +436,7 @@ class Member:
         self.say(peer, Fed(self.layout.count, tuple(told), *self.flush.news()))
 
     def _closing_here(self, change: str) -> list[Engine]:
-        domains = self.layout.domains
-        epochs = self.layout.closing[change].epochs
+        domains, epochs = self.layout.domains, self.layout.closing[change].epochs
         return [self.engines[epoch] for epoch in epochs if self.name in domains[epoch].sites]
 
     def has_closed(self, change: str) -> bool:
@@ -456,9 +455,9 @@ class Member:
                 self._told[change] = None
                 if self.manager_at is not None:
                     self._tell_progress(self.manager_at, (change,))
-        self._told = {change: None for change in self._told if change in self.layout.closing}
-        if self._parts_due and not self.layout.closing:
-            self._parts_due = {}
+        closing = self.layout.closing
+        self._told = {change: None for change in self._told if change in closing}
+        self._parts_due = {c: at for c, at in self._parts_due.items() if c in closing}
 
     # --- from epoch to epoch ([GS] §5.1 and §5.2.1) -----------------------------------------------
 
