@@ -32,7 +32,7 @@ from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.net.cluster.file import cluster_of_groups
-from ordercast.wire.codec import decode_frame, encode_frame
+from ordercast.wire.codec import FrameEncoder, decode_frame
 
 UNDER_WAY = 100_000  # ns
 EVERY = 10 * MILLISECOND  # a message, of each site
@@ -48,6 +48,7 @@ class Machine:
     inbox: list[tuple[str, bytes]] = field(default_factory=list)
     calls: list[Callable[[Member, int], None]] = field(default_factory=list)
     disk: list[bytes] = field(default_factory=list)
+    encoder: FrameEncoder = field(default_factory=FrameEncoder)
     boot: int = 0
     alarm: int = 1 << 62
     longest: tuple[int, int] = (0, 0)  # of its bursts, and when
@@ -128,7 +129,8 @@ class Cluster:
         if machine.alarm <= self.now:
             member.alarm(self.now)
         box = member.drain()
-        frames = [(peer, encode_frame(frame)) for peer, frame in (*box.send, *box.then_send)]
+        encode = machine.encoder.encode
+        frames = [(peer, encode([frame])[0]) for peer, frame in (*box.send, *box.then_send)]
         if box.persist:
             machine.disk.append(_encode(list(box.persist)))
         if box.forget is not None:
