@@ -34,7 +34,7 @@ from ordercast.history.schema import arrow_schema
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, write_table
 from ordercast.pipeline import open_session
-from ordercast.pipeline.audits.face import audit_tables
+from ordercast.pipeline.audits.audit import audit_tables
 from ordercast.pipeline.audits.frames import check_place, read_frames
 
 BLOCK = 500_000  # messages made at a time

@@ -30,7 +30,7 @@ from ordercast.core.epochs.records import MemberBox, MemberRecord
 from ordercast.model.epochs import JoinGroup
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
-from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.wire.codec import FrameEncoder, decode_frame
 
@@ -50,7 +50,7 @@ class Machine:
     disk: list[bytes] = field(default_factory=list)
     encoder: FrameEncoder = field(default_factory=FrameEncoder)
     boot: int = 0
-    alarm: int = 1 << 62
+    alarm: int = NEVER
     longest: tuple[int, int] = (0, 0)  # of its bursts, and when
 
 
@@ -144,9 +144,9 @@ class Cluster:
         for peer, data in frames:
             self.machines[peer].inbox.append((site, data))
             self.wake(peer, at + UNDER_WAY)
-        machine.alarm = 1 << 62 if box.alarm is None else box.alarm
-        if box.alarm is not None:
-            self.wake(site, max(at, box.alarm))
+        machine.alarm = min(box.epochs_alarm, box.voters_alarm)
+        if machine.alarm < NEVER:
+            self.wake(site, max(at, machine.alarm))
         self._deliver(box, at)
         for change, why in box.outcomes:
             self.outcomes.setdefault(change, (at, why))

@@ -94,9 +94,10 @@ class Run:
         for receipt in box.receipts:
             if receipt.stage == "stable":
                 self.events.append(Event(now, site, "", f"m{receipt.seq} is stable"))
-        if box.alarm is not None and box.alarm != self._alarms[site]:
-            self._alarms[site] = box.alarm
-            self._push(max(now, box.alarm), site, self._alarm(site, box.alarm))
+        alarm = min(box.epochs_alarm, box.voters_alarm)
+        if alarm < NEVER and alarm != self._alarms[site]:
+            self._alarms[site] = alarm
+            self._push(max(now, alarm), site, self._alarm(site, alarm))
 
     def _arrival(self, site: Site, peer: Site, frame: Any) -> Callable[[int], object]:
         return lambda now: self.members[peer].receive(now, site, frame)

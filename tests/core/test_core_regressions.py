@@ -13,7 +13,7 @@ from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError, WindowFull
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
-from ordercast.model.options import MILLISECOND, Limits, Options
+from ordercast.model.options import MILLISECOND, NEVER, Limits, Options
 from ordercast.wire.frames import UP, Ack, Data, Frame, Submit
 from support.judges.forests import problems
 from support.worlds.alone import submit, submit_to
@@ -47,7 +47,7 @@ class Network:
             name: (None, []) for name in names
         }
         self._boots = dict.fromkeys(names, 0)
-        self._alarms: dict[str, int | None] = {}
+        self._alarms: dict[str, int] = {}
         self._heap: list[tuple[int, int, str, str, Frame]] = []
         self._tick = count()
         for name in names:
@@ -82,7 +82,7 @@ class Network:
         self.delivered[name] += [payload for batch in box.deliver for payload in batch.payloads]
         self.receipts[name] += box.receipts
         self._stores[name] = (box.forget, []) if box.forget else (checkpoint, records)
-        self._alarms[name] = box.alarm
+        self._alarms[name] = min(box.epochs_alarm, box.voters_alarm)
 
     def submit(self, name: str, group: str, *payloads: bytes) -> None:
         submit(self.sites[name], self.now, group, list(payloads))
@@ -91,7 +91,7 @@ class Network:
     def run(self, milliseconds: int) -> None:
         end = self.now + milliseconds * MILLISECOND
         while True:
-            alarms = [(at, name) for name, at in self._alarms.items() if at is not None]
+            alarms = [(at, name) for name, at in self._alarms.items() if at < NEVER]
             ring = min(alarms, default=(end + 1, ""))
             arrival = self._heap[0][0] if self._heap else end + 1
             if min(ring[0], arrival) > end:

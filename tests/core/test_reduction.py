@@ -146,7 +146,7 @@ def test_that_requests_were_combined_is_noted() -> None:
         submit(a, 0, "alpha", [payload])
     held = a.drain()
     assert not items(held, "b", Swap, Follows)
-    assert held.alarm == MILLISECOND
+    assert held.epochs_alarm == MILLISECOND
     a.alarm(MILLISECOND)
     turned = a.drain()
     assert [r for r in turned.persist if isinstance(r, Turned)] == [Turned()]

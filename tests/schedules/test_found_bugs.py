@@ -21,10 +21,10 @@ from ordercast.core.epochs.window import Window
 from ordercast.core.order.debts import Debts
 from ordercast.core.order.direct import Direct
 from ordercast.core.order.tom import Tom
-from ordercast.core.own import OwnMessages
+from ordercast.core.own_messages import OwnMessages
 from ordercast.core.stability.full_dist import FullDist
 from ordercast.model.options import SECOND
-from ordercast.sim import rest
+from ordercast.sim import quiescence
 from ordercast.sim import simulate as simulating
 from ordercast.sim.driver import Driver
 from ordercast.sim.members import Epochs
@@ -224,7 +224,7 @@ MISJUDGED = (
     found(
         "an origin that went for good was owed word of its messages",
         simulated(excluding, "centralized", 20_041, settle=60),
-        rest.all_quiet,
+        quiescence.all_quiet,
         "place.site.quiet(gone)",
         "place.site.quiet()",
     ),
@@ -245,14 +245,14 @@ MISJUDGED = (
     found(
         "a site waited for what only one that went for good had",
         simulated(excluding, "two_phase", 100_100, settle=60),
-        rest._stuck,
+        quiescence._stuck,
         "return [name for",
         "return [] and [name for",
     ),
     found(
         "who waited for one that was gone for good was not counted as a voter",
         simulated(excluding, "centralized", 300_140, settle=60),
-        rest.all_quiet,
+        quiescence.all_quiet,
         "if not has_majority(up):",
         "if not has_majority([p.name for p in places if p.site and not _stuck([p.site])]):",
     ),

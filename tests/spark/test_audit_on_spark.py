@@ -15,8 +15,8 @@ from ordercast.check.report import check_history
 from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import audit
-from ordercast.pipeline.audits import face
-from ordercast.pipeline.audits.face import AuditResult
+from ordercast.pipeline.audits import audit as audit_module
+from ordercast.pipeline.audits.audit import AuditResult
 from ordercast.pipeline.audits.spark_work import SparkWork
 from ordercast.pipeline.audits.tasks import JudgingTask
 from support.cases.faults import any_history
@@ -38,13 +38,13 @@ def frames(spark: SparkSession, history: History) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def however_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small histories are judged at the driver; here all go through the workers."""
-    monkeypatch.setattr(face, "ROWS_AT_DRIVER", -1)
+    monkeypatch.setattr(audit_module, "ROWS_AT_DRIVER", -1)
 
 
 @pytest.fixture
 def in_parts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Audit:
     def audited(history: History, rows_per_part: int) -> AuditResult:
-        monkeypatch.setattr(face, "ROWS_PER_PART", rows_per_part)
+        monkeypatch.setattr(audit_module, "ROWS_PER_PART", rows_per_part)
         found = audit(spark, **frames(spark, history))
         assert found.parts > 3
         return found
@@ -282,7 +282,7 @@ def test_a_wrong_table_is_refused_in_one_line(
     said: str,
     at_driver: int,
 ) -> None:
-    monkeypatch.setattr(face, "ROWS_AT_DRIVER", at_driver)
+    monkeypatch.setattr(audit_module, "ROWS_AT_DRIVER", at_driver)
     given = frames(spark, steady(20))
     given[table] = change(given[table])
     with pytest.raises(ConfigError, match=said):

@@ -19,7 +19,7 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.model.messages import MessageId
-from ordercast.pipeline.audits import face
+from ordercast.pipeline.audits import audit as audit_module
 from support.cases.faults import FAULTS, Fault
 from support.cases.fuzz import named, right_history, together
 from support.judges.witnesses import complaints
@@ -52,7 +52,7 @@ def said(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Any:
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small histories are judged at the driver unless it is told not to."""
     if request.param == "on workers":
-        monkeypatch.setattr(face, "ROWS_AT_DRIVER", -1)
+        monkeypatch.setattr(audit_module, "ROWS_AT_DRIVER", -1)
 
 
 def verdict(output: str) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def test_a_bad_folder_is_one_clear_line_and_exit_2(
     engine: str,
     at_driver: int,
 ) -> None:
-    monkeypatch.setattr(face, "ROWS_AT_DRIVER", at_driver)
+    monkeypatch.setattr(audit_module, "ROWS_AT_DRIVER", at_driver)
     folder = tmp_path / "history"
     shutil.copytree(simulated, folder)
     spoil(folder)

@@ -24,7 +24,7 @@ from ordercast.model.epochs import (
     RetireSite,
     UseProtocol,
 )
-from ordercast.pipeline.audits import face
+from ordercast.pipeline.audits import audit as audit_module
 from processes.daemons import Daemons, up
 from support.clusters.changed_cluster import changed
 from support.harness import loops
@@ -75,7 +75,7 @@ def test_spark_finds_no_violation_over_all_epochs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert spark is not None
-    monkeypatch.setattr(face, "ROWS_AT_DRIVER", -1)
+    monkeypatch.setattr(audit_module, "ROWS_AT_DRIVER", -1)
     code, found = verdict(history, "spark", capsys)
     assert (code, found["ok"], found["informative"]["pending"]) == (0, True, 0)
     assert found["messages"] > 100

@@ -12,7 +12,7 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import History
 from ordercast.net.export.history import export
 from ordercast.pipeline import audit
-from ordercast.pipeline.audits import face
+from ordercast.pipeline.audits import audit as audit_module
 from support.clusters.processes import Processes, write_cluster
 from support.judges.parts import arrow_table
 from support.worlds.stored_members import cut_off
@@ -20,7 +20,7 @@ from support.worlds.stored_members import cut_off
 
 @pytest.fixture(autouse=True)
 def on_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(face, "ROWS_AT_DRIVER", -1)
+    monkeypatch.setattr(audit_module, "ROWS_AT_DRIVER", -1)
 
 
 def judged_alike(spark: SparkSession, history: History) -> tuple[int, int]:

@@ -187,7 +187,7 @@ FRAMES: tuple[WireFrame, ...] = (
     Feed(3, ENTRIES, 13, ("change 1", "c 2"), chain=bytes(range(16))),
     Feed(0, (), 13, (), b"folded", doubted=("b", "c")),
     Fed(-1, ()),
-    Fed(7, (("change 1", LASTS),), 2**63 - 1, True, 9, COUNTS, ("b",), ("c", "d"), 12, ("e",)),
+    Fed(7, (("change 1", LASTS),), 2**63 - 1, True, 9, COUNTS, ("b",), ("c",), 12, ("e",), ("f",)),
     ClosedPart(4, LASTS, 1, 3),
     Knock(back=True),
     ChangeRequest("change 1", EDITS),

@@ -7,7 +7,7 @@ What every verb shares is in `frame`: exit codes, the one line for a user's mist
 import sys
 from collections.abc import Sequence
 
-from ordercast.cli.frame import Verb, run_verb
+from ordercast.cli.command import Verb, run_verb
 
 VERBS = (
     Verb("plan", "choose a propagation forest for overlapping groups, and say why"),

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, UsageError, one_of, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json
 
 DESCRIPTION = """\
 Judge a history: was every message delivered once, as it was sent, to all members and
@@ -66,7 +66,7 @@ def _on_spark(args: argparse.Namespace) -> dict[str, Any]:
     from ordercast.pipeline.session import open_session, require_pyspark
 
     require_pyspark()
-    from ordercast.pipeline.audits.face import audit_tables
+    from ordercast.pipeline.audits.audit import audit_tables
     from ordercast.pipeline.audits.frames import check_place, read_frames
 
     if args.violations is not None and Path(args.violations).exists():

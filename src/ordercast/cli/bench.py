@@ -4,7 +4,7 @@ import argparse
 from dataclasses import fields
 from typing import Any
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, one_of, print_json, whole_number
+from ordercast.cli.command import GOOD, INCOMPLETE, one_of, print_json, whole_number
 from ordercast.core.order.registry import PROTOCOLS
 
 DESCRIPTION = """\

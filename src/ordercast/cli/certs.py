@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ordercast.cli.frame import GOOD, print_json
+from ordercast.cli.command import GOOD, print_json
 from ordercast.cli.runtime import cluster_arguments, cluster_of
 from ordercast.model.errors import ConfigError
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
 from ordercast.cli.runtime import action_and_cluster, dir_argument, say
 from ordercast.cli.status import ask
 from ordercast.model.errors import ConfigError

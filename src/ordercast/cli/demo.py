@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.cli.audit import as_text
-from ordercast.cli.demo_cluster import HISTORY, DemoTraffic, OnDemoEvent, prepare, running, traffic
-from ordercast.cli.frame import (
+from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
     UsageError,
@@ -22,6 +21,7 @@ from ordercast.cli.frame import (
     reason,
     whole_number,
 )
+from ordercast.cli.demo_cluster import HISTORY, DemoTraffic, OnDemoEvent, prepare, running, traffic
 from ordercast.cli.runtime import say
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import GroupTable
@@ -192,7 +192,7 @@ def _judge(directory: Path, tell: OnDemoEvent) -> tuple[dict[str, Any], dict[str
     """Export all stores as one history, and audit it."""
     from ordercast.history.tables import TABLES
     from ordercast.net.export.history import export
-    from ordercast.pipeline.audits.face import audit_tables
+    from ordercast.pipeline.audits.audit import audit_tables
     from ordercast.pipeline.session import open_session
 
     done = export(directory, directory / HISTORY)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ordercast.cli.frame import UsageError, reason
+from ordercast.cli.command import UsageError, reason
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 

@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
 from ordercast.cli.requests import request_arguments, site_to_ask, status_of, with_managers_view
 from ordercast.cli.runtime import (
     absences,

@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.frame import GOOD, print_json
+from ordercast.cli.command import GOOD, print_json
 from ordercast.cli.runtime import cluster_arguments, cluster_of, say
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import GOOD, print_json
+from ordercast.cli.command import GOOD, print_json
 from ordercast.cli.requests import (
     request_arguments,
     request_change,

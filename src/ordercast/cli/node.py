@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from ordercast.cli.frame import GOOD, UsageError
+from ordercast.cli.command import GOOD, UsageError
 from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
 from ordercast.model.names import require_name
 

@@ -3,13 +3,13 @@
 import argparse
 import time
 
-from ordercast.cli.frame import GOOD, add_options, print_json, read_text
+from ordercast.cli.command import GOOD, add_options, print_json, read_text
 from ordercast.model.groups import parse_groups
 from ordercast.plan.advice import advise, check_options
 from ordercast.plan.options import TABLE
 from ordercast.plan.protocols import advise_protocol
 from ordercast.plan.report import as_json, as_text
-from ordercast.sim.model_of import model_of
+from ordercast.sim.network_model import model_of
 from ordercast.sim.networks import parse_network
 
 DESCRIPTION = """\

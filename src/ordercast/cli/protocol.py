@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import GOOD, UsageError, print_json
+from ordercast.cli.command import GOOD, UsageError, print_json
 from ordercast.cli.requests import request_arguments, request_change
 from ordercast.cli.runtime import action_arguments, action_of
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.sweep import keeping, progress
 
 if TYPE_CHECKING:

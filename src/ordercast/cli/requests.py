@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, complain, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
 from ordercast.model.errors import ConfigError, Error
 
 if TYPE_CHECKING:

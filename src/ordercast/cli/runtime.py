@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import UsageError
+from ordercast.cli.command import UsageError
 from ordercast.model.names import nearest
 
 if TYPE_CHECKING:

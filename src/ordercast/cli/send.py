@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.frame import (
+from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
     UsageError,

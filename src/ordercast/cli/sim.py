@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ordercast.cli.frame import (
+from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
     NowAndThen,

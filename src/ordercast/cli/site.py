@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import GOOD, UsageError, print_json
+from ordercast.cli.command import GOOD, UsageError, print_json
 from ordercast.cli.requests import request_arguments, request_change, site_to_ask, status_of
 from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.errors import ConfigError

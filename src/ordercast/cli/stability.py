@@ -4,7 +4,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from ordercast.cli.frame import GOOD, NowAndThen, UsageError, add_options, print_json
+from ordercast.cli.command import GOOD, NowAndThen, UsageError, add_options, print_json
 from ordercast.studies.stab.rounds import DEFAULT_TREE, TABLE
 from ordercast.studies.stab.tracking import PLACEMENTS, Setting, Tracked, track
 from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.runtime import (
     absences,
     broken_links,

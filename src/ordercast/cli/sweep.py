@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.frame import GOOD, INCOMPLETE, NowAndThen, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, NowAndThen, print_json
 
 if TYPE_CHECKING:
     from ordercast.pipeline.sweep import SweepResult

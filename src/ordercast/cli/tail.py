@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ordercast.cli.frame import GOOD, whole_number
+from ordercast.cli.command import GOOD, whole_number
 from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
 
 DESCRIPTION = """\

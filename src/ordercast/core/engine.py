@@ -39,7 +39,7 @@ from ordercast.core.outbox import (
     Record,
     typed,
 )
-from ordercast.core.own import OwnMessages
+from ordercast.core.own_messages import OwnMessages
 from ordercast.core.retention import Held, PassedBatches
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure, with_tellers
@@ -533,7 +533,7 @@ class Engine:
                 self._tell_settled(origin, [(group, seq)])
 
     def _report(self, peer: Site, item: Item) -> None:
-        link = self._touched[peer] = self.link(peer)
+        link = self._touched[peer] = self.links.get(peer) or self.link(peer)
         until = self.now if self._prompt else self.now + self.stability.patience()
         link.report(item, self.now, until, counts=type(item) not in COUNTLESS)
 

@@ -68,15 +68,22 @@ class Outgoing:
         self.timed = self.timed_at = 0  # an item whose round trip is timed, and its start
         self.took = 0  # the longest round trip lately; it fades
 
-    def heard(self, now: int, most: int) -> None:
-        """The peer has got more than before. An item that was sent twice is timed from the first:
-        perhaps too long, but otherwise answers slower than `wait` would never be timed."""
+    def heard(self, now: int, timing: Timing, *, soon: bool) -> None:
+        """The peer has got more than before: set the time until the next items are sent again.
+
+        An item that was sent twice is timed from the first time: perhaps too long, but otherwise
+        answers slower than `wait` would never be timed. `soon`: wait only twice as long as an
+        answer takes."""
+        most = timing.resend_after
         if 0 < self.timed <= self.got:
             took, faded = now - self.timed_at, self.took - self.took // 8
-            if took > most:
-                took = most
-            self.took = max(faded, took)
+            self.took = max(faded, min(took, most))
             self.timed = 0
+        if soon and self.took:
+            self.wait = min(most, max(timing.repair_again, 2 * self.took))
+        else:
+            self.wait = most
+        self.resend_at = now + self.wait
 
     def weigh(self) -> None:
         """Compute `weight` anew, from the items that are sent and not done."""
@@ -163,14 +170,6 @@ class Incoming:
                 break
             self.got += 1
         return self.blocked
-
-
-def first_wait(out: Outgoing, timing: Timing) -> int:
-    """How long until an item on CONTROL is first sent again: twice as long as an answer takes. It
-    is small, others often wait for it, and perhaps no later item shows the loss."""
-    if not out.took:
-        return timing.resend_after
-    return min(timing.resend_after, max(timing.repair_again, 2 * out.took))
 
 
 class Link:
@@ -346,12 +345,9 @@ class Link:
                 if got > out.sent:
                     out.sent = got
                     out.weigh()
-                out.heard(now, self.timing.resend_after)
-                if lane != CONTROL:
-                    out.wait = self.timing.resend_after
-                else:
-                    out.wait = first_wait(out, self.timing)
-                out.resend_at = now + out.wait
+                # An item on CONTROL is small, others often wait for it, and perhaps no later item
+                # shows the loss.
+                out.heard(now, self.timing, soon=lane == CONTROL)
                 progress = True
             if done > out.done:
                 popleft = out.items.popleft
@@ -360,7 +356,7 @@ class Link:
                     gone += [popleft() for _ in range(done - out.done - 1)]
                 finished.append((lane, gone))
                 out.done = done
-                out.weight -= total_weight(gone)
+                out.weight = out.weight - total_weight(gone) if done < out.sent else 0
                 if not out.items:
                     out.resend_at = NEVER
                 elif out.sent < out.last:

@@ -8,7 +8,7 @@ from ordercast.core.heads import HeadOrdering
 from ordercast.core.link import Link
 from ordercast.core.order.bodies import EARLY_BODIES
 from ordercast.core.order.interface import DirectOrdering
-from ordercast.core.own import OwnMessages
+from ordercast.core.own_messages import OwnMessages
 from ordercast.core.retention import PassedBatches
 from ordercast.core.stability.interface import Stability
 from ordercast.core.states import OPEN, EpochState

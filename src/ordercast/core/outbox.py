@@ -12,7 +12,8 @@ for each drained outbox, in the order in which they were drained:
    and earlier ones may be dropped. The checkpoint, followed by the records of later outboxes,
    restores the site.
 5. `mistakes` — drop the connection to each of these peers, and say why in one line.
-6. `alarm` — call `alarm` at that time (the latest drain's word counts; None: no alarm).
+6. `alarm` — call it at the earlier of `epochs_alarm` and `voters_alarm` (those of the latest drain
+   count; NEVER: no alarm).
 
 A driver may crash between any two duties. It must not reorder within a duty, must not do 3 before
 1, and must hand frames to the peer they name; the network may lose, double, delay and reorder them.
@@ -239,11 +240,6 @@ class Outbox(msgspec.Struct, Generic[RecordT, FrameT, ShownT, WholeT, CountedT])
     mistakes: Sequence[tuple[Site, str]] = ()  # peers' mistakes, one line each
     voters_alarm: int = NEVER  # when changes and the voters' log want to be called
     outcomes: Sequence[tuple[str, str]] = ()  # changes asked for here, and "" or why not
-
-    @property
-    def alarm(self) -> int | None:
-        at = min(self.epochs_alarm, self.voters_alarm)
-        return None if at >= NEVER else at
 
 
 EngineBox: TypeAlias = Outbox[Record, Frame, DeliveredBatch, Checkpoint, Site]

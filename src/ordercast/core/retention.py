@@ -24,7 +24,7 @@ from ordercast.core.outbox import (
     plain,
     stream_seqs,
 )
-from ordercast.core.own import OwnMessages
+from ordercast.core.own_messages import OwnMessages
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed

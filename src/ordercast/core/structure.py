@@ -29,7 +29,7 @@ class Structure:
     _list_names: dict[tuple[Site, ...], Group] = field(default_factory=dict, compare=False)
     _at: dict[Site, list[Group]] = field(default_factory=dict, compare=False)
 
-    @property
+    @cached_property
     def groups(self) -> Mapping[Group, tuple[Site, ...]]:
         return self.table.groups
 
@@ -85,12 +85,10 @@ class Structure:
         return self._depth[site]
 
     def members(self, group: Group) -> tuple[Site, ...]:
-        try:
-            return self.groups[group]
-        except KeyError:
-            raise UnknownGroup(
-                f"there is no group {group!r}{nearest(group, self.groups)}"
-            ) from None
+        found = self.groups.get(group)
+        if found is None:
+            raise UnknownGroup(f"there is no group {group!r}{nearest(group, self.groups)}")
+        return found
 
     def listed(self, sites: Iterable[Site]) -> tuple[Site, ...]:
         """The members of an implicit group, sorted, each once. Raises Error if they make none."""
@@ -109,7 +107,8 @@ class Structure:
         """The primary of a named group, or of listed members: the lowest site with all of them at
         or below it. On a star it is the centre, and with metagroups a manager."""
         if not members:
-            self.members(group)
+            if group not in self.groups:
+                self.members(group)  # raises UnknownGroup
             return self.forest.primary[group]
         found = self._implicit.get(members)
         if found is None:

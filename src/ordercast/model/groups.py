@@ -15,10 +15,15 @@ from ordercast.model.names import nearest, require_distinct, require_keys, requi
 
 Site: TypeAlias = str
 Group: TypeAlias = str
+Pair: TypeAlias = tuple[Site, Site]  # sorted: both ways are one
 
 MAX_RATE = 1e12  # messages per second; sums of rates stay far from what a float cannot hold
 
 _KEYS = ("sites", "groups", "rates")
+
+
+def pair(a: Site, b: Site) -> Pair:
+    return (a, b) if a < b else (b, a)
 
 
 @dataclass(frozen=True, slots=True)

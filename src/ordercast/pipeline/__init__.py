@@ -9,13 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ordercast.pipeline.audits.face import AuditResult as AuditResult
-    from ordercast.pipeline.audits.face import audit as audit
+    from ordercast.pipeline.audits.audit import AuditResult as AuditResult
+    from ordercast.pipeline.audits.audit import audit as audit
     from ordercast.pipeline.session import open_session as open_session
 
 _PLACES = {
-    "AuditResult": "ordercast.pipeline.audits.face",
-    "audit": "ordercast.pipeline.audits.face",
+    "AuditResult": "ordercast.pipeline.audits.audit",
+    "audit": "ordercast.pipeline.audits.audit",
     "open_session": "ordercast.pipeline.session",
 }
 

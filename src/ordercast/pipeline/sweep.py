@@ -25,7 +25,7 @@ from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ordercast.pipeline.audits.face import AuditResult
+    from ordercast.pipeline.audits.audit import AuditResult
 
 __all__ = ["SweepResult", "SweepSpec", "parse_spec", "read_spec", "sweep"]
 
@@ -103,7 +103,7 @@ def sweep(
 
 def audit_history(spark: "SparkSession", folder: Path, *, causal: bool = False) -> "AuditResult":
     """The verdict on a history in a folder, which the session's executors must be able to read."""
-    from ordercast.pipeline.audits.face import audit_tables
+    from ordercast.pipeline.audits.audit import audit_tables
 
     try:
         tables = {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}

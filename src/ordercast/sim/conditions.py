@@ -132,6 +132,17 @@ class Conditions:
         direct = (a, b) not in self._severed and (b, a) not in self._severed
         return direct or self.third(a, b) is not None
 
+    def detoured(self, site: Site) -> tuple[Site, ...]:
+        """The peers that this site reaches through a third one only."""
+        if not self._severed:
+            return ()
+        return tuple(
+            peer
+            for peer in self._sites
+            if ((site, peer) in self._severed or (peer, site) in self._severed)
+            and self.third(site, peer) is not None
+        )
+
     @property
     def last(self) -> bool:
         """Whether something is left that does not end."""

@@ -38,12 +38,12 @@ from ordercast.sim.driver import (
     WATCH,
     Driver,
 )
-from ordercast.sim.faults import CHANGES, total
+from ordercast.sim.faults import CHANGES, CUTS, total
 from ordercast.sim.injections import Injection, draw_injections
 from ordercast.sim.members import Epochs, accepted_in
 from ordercast.sim.place import Place
+from ordercast.sim.quiescence import all_quiet, cut_off, is_away, latest_layout
 from ordercast.sim.recorder import Violation
-from ordercast.sim.rest import all_quiet, cut_off, is_away, latest_layout
 from ordercast.sim.workload import Replies, Submission, horizon, submissions
 from ordercast.wire.codec import decode_frame
 
@@ -331,6 +331,9 @@ class World(Driver):
             self._conditions.inject(injection)
             self.voters.inject(injection)
             self.knocks.inject(injection)
+            if injection.kind in CUTS:
+                for member in self.members():
+                    member.detoured = self._conditions.detoured(member.name)
 
     def _ask(self, now: int, place: Place, kind: str) -> None:
         """A site's operator asks for a change of groups, protocol or builder."""
@@ -361,6 +364,7 @@ class World(Driver):
         """Start a site, for the first time or on what its disk has kept."""
         place.boot += 1
         place.site = place.running = self._make(place, *place.disk.restore())
+        place.site.detoured = self._conditions.detoured(place.name)
         if place.boot > 1:
             self.recorder.restarted(now, place.name, place.boot)
         if self.spread is not None:

@@ -133,7 +133,7 @@ def _decode_body(body: bytes | memoryview, checksum: int) -> WireFrame:
         raise FrameError(complaint(error, body, WireFrame, "not a frame")) from None
     if type(frame) is InEpoch:  # nearly all are
         frame.frame.check()
-    else:
+    elif type(frame) is not StoredRow:  # that is a number alone
         frame.check()
     return frame
 
@@ -169,28 +169,26 @@ class FrameSplitter:
         """The frames that end in these bytes, in order."""
         if self._broken is not None:
             raise FrameError(self._broken)
+        view = memoryview(data)
+        frames: list[WireFrame] = []
+        at, end = 0, len(view)
         try:
-            return self._split(memoryview(data))
+            if self._part:
+                at = self._complete(view, frames)
+            while end - at >= HEADER_BYTES:
+                start, length, checksum = _read_header(view, at)
+                if start != _START or length + HEADER_BYTES > self._limit:
+                    _refuse_header(start, length, self._limit)
+                after = at + HEADER_BYTES + length
+                if after > end:
+                    self._wanted = HEADER_BYTES + length
+                    break
+                frames.append(_decode_body(view[at + HEADER_BYTES : after], checksum))
+                at = after
         except FrameError as error:
             self._broken = str(error)
             self._part = bytearray()
             raise
-
-    def _split(self, view: memoryview) -> list[WireFrame]:
-        frames: list[WireFrame] = []
-        at, end = 0, len(view)
-        if self._part:
-            at = self._complete(view, frames)
-        while end - at >= HEADER_BYTES:
-            start, length, checksum = _read_header(view, at)
-            if start != _START or length + HEADER_BYTES > self._limit:
-                _refuse_header(start, length, self._limit)
-            after = at + HEADER_BYTES + length
-            if after > end:
-                self._wanted = HEADER_BYTES + length
-                break
-            frames.append(_decode_body(view[at + HEADER_BYTES : after], checksum))
-            at = after
         self._part += view[at:]
         return frames
 

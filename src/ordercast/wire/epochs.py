@@ -83,7 +83,8 @@ class Fed(Packed, frozen=True, tag="2"):
     for the next epoch. `fetched`: batches of the past that it has got so far. `counts`: how far its
     log reaches in what it has closed. `slow`: sites that its own messages have waited for too long.
     `awaited`: sites outside its epoch whose word alone lets others' messages go on here. `shelved`:
-    bytes that it keeps for absent sites. `silent`: sites that do not answer its knocks."""
+    bytes that it keeps for absent sites. `silent`: sites that do not answer its knocks. `detoured`:
+    sites that it reaches through a third one only."""
 
     count: Annotated[int, Meta(ge=-1, le=LARGEST_NUMBER)]
     closed: Annotated[tuple[tuple[str, Included], ...], Meta(max_length=RECORDS)]
@@ -95,6 +96,7 @@ class Fed(Packed, frozen=True, tag="2"):
     awaited: FewSites = ()
     shelved: Natural = 0
     silent: FewSites = ()
+    detoured: FewSites = ()
 
     def check(self) -> None:
         streams = 0
@@ -108,6 +110,7 @@ class Fed(Packed, frozen=True, tag="2"):
         check_sites(self.slow, "slow")
         check_sites(self.awaited, "awaited")
         check_sites(self.silent, "silent")
+        check_sites(self.detoured, "detoured")
 
 
 class Knock(Packed, frozen=True, tag="0"):

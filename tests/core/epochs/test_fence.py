@@ -15,7 +15,7 @@ from ordercast.core.outbox import Accepted
 from ordercast.model.errors import Error
 from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import Requests
-from ordercast.model.options import MILLISECOND, SECOND, Limits
+from ordercast.model.options import MILLISECOND, NEVER, SECOND, Limits
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import DOWN, Data
 from support.worlds.epochs import World
@@ -150,9 +150,9 @@ class WorldWithClients(World):
         if self.now < self.calm_at and self.draw.random() < self._danger(member, box):
             self.crash(site)
             return
-        self._alarms[site] = box.alarm
-        if box.alarm is not None:
-            self._push(max(box.alarm, self.now), "alarm", site)
+        alarm = self._alarms[site] = min(box.epochs_alarm, box.voters_alarm)
+        if alarm < NEVER:
+            self._push(max(alarm, self.now), "alarm", site)
         self.at(self.now + self.disk, lambda: self._written(site, member, box))
 
     def _written(self, site: str, member: Member, box: MemberBox) -> None:

@@ -14,9 +14,10 @@ from ordercast.core.epochs import forests
 from ordercast.core.epochs.folding import fold, with_forests, with_refusal
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.forests import require_legal
-from ordercast.core.epochs.layout import Build, Layout, first_layout
+from ordercast.core.epochs.layout import Build, Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.forest.forest import Forest
 from ordercast.model.epochs import (
     AddGroup,
@@ -33,7 +34,7 @@ from ordercast.model.epochs import (
     UseProtocol,
 )
 from ordercast.model.errors import ConfigError, FrameError
-from ordercast.model.groups import GroupTable
+from ordercast.model.groups import GroupTable, Pair, pair
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.members import build_forest
 from support.cases.any_records import aimed, check_layout, layouts, records
@@ -317,3 +318,61 @@ def test_a_forest_is_adapted_so_often_and_then_built_anew(monkeypatch: pytest.Mo
     layout = folds.fold(layout, Entry(1, folds.end(layout, Finish("b", ()))))
     assert {domain.structure.forest.builder for domain in layout.domains.values()} == {"star"}
     assert len(built) == 2
+
+
+pairs = st.sampled_from([(a, b) for a in SITES for b in SITES if a < b])
+
+
+def broken(domain: Domain, apart: set[Pair]) -> list[Pair]:
+    """The edges of the domain's tree over links that are broken."""
+    parent = domain.structure.forest.parent
+    edges = [pair(site, above) for site in domain.sites if (above := parent[site]) is not None]
+    return [edge for edge in edges if edge in apart]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(edits, min_size=1, max_size=4),
+    st.sets(pairs, max_size=6),
+    st.sampled_from(["propagation", "tom", "centralized", "metagroup", "two_phase", "ring"]),
+)
+def test_a_forest_round_broken_links_is_legal_and_has_no_more_of_them(
+    steps: list[Any], apart: set[Pair], protocol: str
+) -> None:
+    groups = {group: tuple(members) for group, members in GROUPS.items()}
+    layout = first_layout(SITES, "abc", groups, "greedy", protocol, build_forest)
+    folds = Folds(build_forest)
+    for number, step in enumerate(steps):
+        layout = folds.fold(layout, Entry(1, folds.begin(layout, Begin(f"c{number}", (step,)))))
+        if layout.closing:
+            usual = folds.fold(layout, Entry(1, folds.end(layout, Finish(f"c{number}", ()))))
+            record = folds.end(layout, Finish(f"c{number}", ()), apart)
+            layout = folds.fold(layout, Entry(1, record))
+            assert layout.outcomes[f"c{number}"] == ""
+            for epoch, domain in layout.domains.items():
+                assert not domain.refused
+                assert len(broken(domain, apart)) <= len(broken(usual.domains[epoch], apart))
+        check_layout(layout, none)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("policy", ["wait", "exclude"])
+def test_the_next_epoch_avoids_a_link_that_is_broken(policy: str, protocol: str) -> None:
+    world = World({"all": SITES[:5]}, SITES, SITES[:3], policy=policy, protocol=protocol)
+    world.run(3 * SECOND)
+    tree = next(iter(world.members["a"].layout.domains.values()))
+    parent = tree.structure.forest.parent
+    child, above = next((site, above) for site, above in parent.items() if above is not None)
+    for site, peer in ((child, above), (above, child)):
+        world.members[site].detoured = (peer,)
+    world.run(world.now + SECOND)
+    world.ask("e", "wider", JoinGroup("all", "z"))
+    world.run(world.now + SECOND)
+    for site in SITES:
+        world.submit(site, "all", site.encode())
+    world.settle()
+    assert (world.quiet(), world.judge(), world.outcomes) == (True, [], {"wider": ""})
+    domain = next(iter(world.members["z"].layout.domains.values()))
+    assert domain.protocol == protocol
+    left = [pair(child, above)] if protocol in ("tom", "metagroup") else []
+    assert broken(domain, {pair(child, above)}) == left

@@ -12,7 +12,7 @@ from ordercast.core.stability.by_rounds import ByRounds
 from ordercast.core.stability.paths import BRANCHING, MOST_CHILDREN, paths_of
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import MILLISECOND, SECOND, Options
+from ordercast.model.options import MILLISECOND, NEVER, SECOND, Options
 from ordercast.plan.advice import advise
 from support.judges.stability_truth import BY_ROUNDS
 from support.worlds.alone import submit
@@ -76,8 +76,9 @@ class Sites:
         for peer, frame in (*box.send, *box.then_send):
             self.frames += 1
             heappush(self._heap, (self.now + DELAY, self._tick(), peer, (name, frame)))
-        if box.alarm is not None:
-            heappush(self._heap, (max(box.alarm, self.now + 1), self._tick(), name, None))
+        if box.epochs_alarm < NEVER:
+            at = max(box.epochs_alarm, self.now + 1)
+            heappush(self._heap, (at, self._tick(), name, None))
         self.delivered[name] += sum(d.placed.batch.count for d in box.deliver)
         self.receipts += [(receipt.stage, receipt.group) for receipt in box.receipts]
 

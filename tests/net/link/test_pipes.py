@@ -67,6 +67,9 @@ def test_a_link_that_is_cut_goes_through_a_third_site_and_is_direct_again_when_i
             assert a.paired("b")
             assert b.paired("a")
             assert [event for event, _ in c.events] == ["connected", "connected"]
+            await until(lambda: a.detoured == [("b",), ()], "its driver is told")
+            await until(lambda: b.detoured == [("a",), ()], "its driver is told")
+            assert c.detoured == []
 
     with caplog.at_level(logging.INFO, "ordercast.net.transport"):
         run(main())

@@ -59,6 +59,8 @@ def test_it_delivers_no_more_and_is_not_asked_for_what_it_missed(
             await cluster["a"].retire_site("d")
             d = await cluster.start("d")
             await until(lambda: d.retired and site_of(d).core.quiet())
+            await cluster["a"].add_group("gamma", ["a", "b"])
+            await until(lambda: "gamma" in site_of(d).core.layout.groups)  # an epoch without it
             with pytest.raises(ordercast.Error):
                 await d.multicast("alpha", b"too late")
             assert site_of(d).stream.delivered == delivered

@@ -6,7 +6,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import Folded
 from ordercast.core.outbox import Accepted
 from ordercast.model.epochs import AddGroup, Finish
-from ordercast.model.options import MILLISECOND, Options
+from ordercast.model.options import MILLISECOND, NEVER, Options
 from ordercast.sim.members import build_forest
 
 
@@ -17,7 +17,8 @@ def written_around_the_end() -> list[str]:
     member.start(0)
     box, now, asked = member.drain(), 0, False
     while now < 10_000 * MILLISECOND:
-        now = max(now + 1, box.alarm or now + MILLISECOND)
+        alarm = min(box.epochs_alarm, box.voters_alarm)
+        now = max(now + 1, alarm if alarm < NEVER else now + MILLISECOND)
         member.alarm(now)
         if member.manager.leads:
             if not asked:

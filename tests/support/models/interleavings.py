@@ -204,7 +204,8 @@ class Model:
         elif cut == LOST:
             self._lose(local)
         else:
-            local.alarm = box.alarm
+            alarm = min(box.epochs_alarm, box.voters_alarm)
+            local.alarm = alarm if alarm < NEVER else None
 
     def _then_send(self, local: Local, box: MemberBox, sent: list[Any]) -> None:
         sent.extend((local.name, *send) for send in box.then_send)

@@ -18,7 +18,7 @@ from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Confirmed
 from ordercast.core.epochs.returning import Agreed, Rollback
-from ordercast.core.own import OwnMessages
+from ordercast.core.own_messages import OwnMessages
 from ordercast.core.stability.plain import Plain
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch, MessageId, Placed

@@ -19,7 +19,7 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import UnknownGroup, WindowFull
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import DeliveredBatch
-from ordercast.model.options import SECOND, Limits, Options
+from ordercast.model.options import NEVER, SECOND, Limits, Options
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.link.tls import TlsConfig
@@ -139,8 +139,9 @@ class DrivenSite:
         self.outcomes.update(box.outcomes)
         if self._alarm is not None:
             self._alarm.cancel()
-        if box.alarm is not None:
-            wait = max(box.alarm - time.monotonic_ns(), 0) / 1e9
+        alarm = min(box.epochs_alarm, box.voters_alarm)
+        if alarm < NEVER:
+            wait = max(alarm - time.monotonic_ns(), 0) / 1e9
             self._alarm = asyncio.get_running_loop().call_later(wait, self._ring)
 
     def _follow(self) -> None:

@@ -61,6 +61,7 @@ class End:
     events: list[tuple[str, str]] = field(default_factory=list)
     frames: list[tuple[str, WireFrame]] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)  # frames handed over in each call
+    detoured: list[tuple[str, ...]] = field(default_factory=list)
     keep: bool = True  # the frames, or only how many
 
     def __post_init__(self) -> None:
@@ -74,6 +75,7 @@ class End:
             on_connected=lambda peer: self.events.append(("connected", peer)),
             on_lost=lambda peer: self.events.append(("lost", peer)),
             on_congested=lambda peer, yes: self.events.append((f"congested {yes}", peer)),
+            on_detoured=self.detoured.append,
             times=self.times,
             limits=self.limits,
             secret=self.secret,

@@ -1,4 +1,5 @@
-"""A TCP proxy that disturbs what passes through it: resets, stalls, truncates, corrupts, delays.
+"""A TCP proxy that disturbs what passes through it: resets, stalls, truncates, corrupts, delays; or
+is only a long line, on which all that passes is under way for a while.
 
 What happens to the n-th connection, and after how many bytes, follows from the seed and n. It runs
 on the test's event loop (`async with Proxy(…)`) or, for sites that are other processes, on a loop
@@ -18,6 +19,7 @@ from typing import Self
 
 KINDS = ("reset", "stall", "truncate", "corrupt", "delay")
 CHUNK = 65_536
+UNDER_WAY = 256  # chunks of one direction on a line
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Manners:
     early_bytes: int = 400
     stall_s: float = 0.15  # at most
     delay_s: float = 0.01  # at most
+    line_s: tuple[float, float] = (0.0, 0.0)  # every chunk is under way for so long, in order
 
 
 class Proxy:
@@ -116,6 +119,38 @@ class Proxy:
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+class _Line:
+    """Chunks in one direction of a connection, each under way for a while, none past another."""
+
+    def __init__(self, writer: asyncio.StreamWriter, rng: random.Random, manners: Manners) -> None:
+        self._writer = writer
+        self._rng = rng
+        self._least_s, self._most_s = manners.line_s
+        self._chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(UNDER_WAY)
+
+    async def send(self, data: bytes) -> None:
+        if not self._most_s:
+            self._writer.write(data)
+            await self._writer.drain()
+            return
+        delay_s = self._rng.uniform(self._least_s, self._most_s)
+        await self._chunks.put((asyncio.get_running_loop().time() + delay_s, data))
+
+    async def arrive(self) -> None:
+        """Until cancelled, or the far end is gone; then chunks are taken and lost."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due, data = await self._chunks.get()
+            await asyncio.sleep(due - loop.time())
+            with suppress(OSError):
+                self._writer.write(data)
+                await self._writer.drain()
+            self._chunks.task_done()
+
+    async def empty(self) -> None:
+        await self._chunks.join()
+
+
 class _Pipe:
     """One connection through the proxy."""
 
@@ -161,6 +196,22 @@ class _Pipe:
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, back: bool
     ) -> None:
+        line = _Line(writer, self._rng, self._proxy.manners)
+        arriving = asyncio.create_task(line.arrive())
+        try:
+            await self._pass_on(reader, writer, line, back=back)
+            await line.empty()
+        finally:
+            arriving.cancel()
+
+    async def _pass_on(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        line: _Line,
+        *,
+        back: bool,
+    ) -> None:
         with suppress(OSError):
             while data := await reader.read(CHUNK):
                 while self._proxy.stalls(back=back):
@@ -174,8 +225,7 @@ class _Pipe:
                     if left is None:
                         return
                     data = left
-                writer.write(data)
-                await writer.drain()
+                await line.send(data)
 
     async def _disturb(self, data: bytes, at: int, writer: asyncio.StreamWriter) -> bytes | None:
         """What becomes of these bytes, or None when the connection has ended."""

@@ -120,7 +120,7 @@ class World:
         self.ever: set[Any] = set()  # all that was delivered anywhere
         self.violations: list[tuple[Any, ...]] = []
         self.crashes = self.crashes_within = self.events = self.partitions = 0
-        self._alarms: dict[str, int | None] = {}
+        self._alarms: dict[str, int] = {}
         self._heap: list[tuple[int, int, str, Any, Any, Any]] = []
         self._tick = itertools.count()
         self._store_numbers = itertools.count(1)
@@ -223,8 +223,7 @@ class World:
                     elif a not in self._bursting:
                         self.drain(a)
             elif kind == "alarm":
-                alarm = self._alarms.get(a)
-                if a in self.members and alarm is not None and alarm <= self.now:
+                if a in self.members and self._alarms.get(a, NEVER) <= self.now:
                     self.members[a].alarm(self.now)
                     self.drain(a)
             elif kind == "drain":
@@ -283,9 +282,9 @@ class World:
                 return
             cut -= 1
             duty(site, box)
-        self._alarms[site] = box.alarm
-        if box.alarm is not None:
-            self._push(max(box.alarm, self.now), "alarm", site)
+        alarm = self._alarms[site] = min(box.epochs_alarm, box.voters_alarm)
+        if alarm < NEVER:
+            self._push(max(alarm, self.now), "alarm", site)
 
     def mistaken(self, site: str, box: MemberBox) -> None:
         """Here all sites are honest."""

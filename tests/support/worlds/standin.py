@@ -85,7 +85,8 @@ class StandIn:
         given = self.answer(self, what, argument)
         if given is not None:
             self._burst.append(given)
-            self._alarm = given.alarm
+            alarm = min(given.epochs_alarm, given.voters_alarm)
+            self._alarm = alarm if alarm < NEVER else None
 
     def start(self, now: int) -> None:
         self._called("start", now)

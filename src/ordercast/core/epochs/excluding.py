@@ -130,7 +130,8 @@ class Excluding:
         record: EndPart | Open = parts[self._proposed]
         if self._proposed == len(parts) - 1:
             end = Open(flush.number, parts[-1].counts, parts[-1].lasts)
-            record = self._member.folds.end(self._member.layout, end)
+            apart = self._silences.detoured()
+            record = self._member.folds.end(self._member.layout, end, apart)
         if self._raft.propose(now, record) is not None:
             self._proposed = min(self._proposed + 1, len(parts) - 1)
 

@@ -391,7 +391,9 @@ class Flusher:
     def come_back(self, unplaced: list[Batch], parked: Sequence[Batch]) -> list[Batch]:
         """All old engines are gone. If an epoch was opened for this site again, deliver what it
         missed. Returns the own batches that must be placed now, in the order of accepting."""
-        member, tail, self.left_behind = self._member, self.tail, None
+        member, tail = self._member, self.tail
+        if member.name in member.layout.roster:
+            self.left_behind = None
         away_since = member.layout.absent.get(member.name)
         if self.stranger():
             self.tail = None

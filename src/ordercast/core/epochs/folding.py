@@ -4,7 +4,7 @@ A change that is impossible has no effect but its outcome, which says why. `fold
 sites that have heard the same records agree.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from operator import eq
 from typing import TypeVar
@@ -62,7 +62,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import ConfigError
 from ordercast.model.fields import plain_text
-from ordercast.model.groups import Group, Site
+from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.names import is_name, nearest
 
 _OUTCOMES = 256  # so many are remembered
@@ -408,21 +408,25 @@ def with_refusal(layout: Layout, record: Begin, build: Build) -> Begin:
     return msgspec.structs.replace(record, refused="")
 
 
-def _builds(layout: Layout, closing: Closing, build: Build) -> Builds:
+def _builds(layout: Layout, closing: Closing, build: Build, apart: Collection[Pair] = ()) -> Builds:
     """Whoever asks for a builder or a protocol gets a forest that is built for it."""
     anew = any(isinstance(edit, (UseBuilder, UseProtocol)) for edit in closing.edits)
-    return Builds(build, [layout.domains[epoch] for epoch in closing.epochs], anew=anew)
+    closed = [layout.domains[epoch] for epoch in closing.epochs]
+    return Builds(build, closed, apart, anew=anew)
 
 
-def with_forests(layout: Layout, record: FinishOrOpen, build: Build) -> FinishOrOpen:
+def with_forests(
+    layout: Layout, record: FinishOrOpen, build: Build, apart: Collection[Pair] = ()
+) -> FinishOrOpen:
     """The record with the forests of the epochs that it opens."""
     if isinstance(record, Open):
         flush = layout.flushing
-        builds = Builds(build, [layout.domains[e] for e in flush.epochs] if flush else ())
+        closed = [layout.domains[epoch] for epoch in flush.epochs] if flush else ()
+        builds = Builds(build, closed, apart)
         fold_open(layout, record, builds)
         return msgspec.structs.replace(record, forests=tuple(builds.forests))
     closing = layout.closing[record.change]
-    builds = _builds(layout, closing, build)
+    builds = _builds(layout, closing, build, apart)
     try:
         _require_room(_finished(layout, record, closing, closing.edits, builds))
     except ConfigError as error:

@@ -1,6 +1,7 @@
 """What a member does with layouts: fold records into them, write them as bytes, read them back.
 Only the manager builds forests, for the records that it proposes."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ordercast.core.epochs.chain import linked
@@ -10,7 +11,7 @@ from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.streams.ends import in_term
 from ordercast.forest.forest import Forest
 from ordercast.model.epochs import Begin, Entry
-from ordercast.model.groups import GroupTable
+from ordercast.model.groups import GroupTable, Pair
 
 
 class Folds:
@@ -30,9 +31,12 @@ class Folds:
         """As the manager proposes it: with the reason, if no forest can be built for it."""
         return with_refusal(layout, record, self._build)
 
-    def end(self, layout: Layout, record: FinishOrOpen) -> FinishOrOpen:
-        """As the manager proposes it: with the forests of the epochs that it opens."""
-        return with_forests(layout, record, self._build)
+    def end(
+        self, layout: Layout, record: FinishOrOpen, apart: Collection[Pair] = ()
+    ) -> FinishOrOpen:
+        """As the manager proposes it: with the forests of the epochs that it opens. They avoid the
+        links between pairs that are apart."""
+        return with_forests(layout, record, self._build, apart)
 
     def _build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
         """The forest that was built to see whether a change may begin serves for its end."""

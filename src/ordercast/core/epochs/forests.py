@@ -6,18 +6,20 @@ forest, and checks that it is legal. That is a pure function of layout and recor
 accept or refuse a forest alike (docs/epochs.md, "Forests").
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from ordercast.core.epochs.layout import Build, Domain
+from ordercast.core.epochs.layout import STAR, Build, Domain
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.epochs import ForestMoves
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.groups import Group, GroupTable, Pair, Site, pair
 from ordercast.model.limits import KEY_PATH, PLACES
 
 _DEEPEST = KEY_PATH // 2  # a deeper site could place nothing whose key fits into a frame
 MANY = 1_000  # memberships: the forest of fewer is built within some 50 ms
+_SHAPED = ("metagroup", "tom")  # they need the very forest that was built for them
 OLD = 100  # changes that a forest is adapted to before it is built anew
 
 
@@ -165,12 +167,21 @@ def as_before(closed: Sequence[Domain]) -> Build:
 
 class Builds:
     """Builds forests, and notes them for a record. State: the forests so far. A forest of very many
-    groups is adapted to a change, unless it was adapted often: to build one anew takes long."""
+    groups is adapted to a change, unless it was adapted often: to build one anew takes long.
+    `apart`: pairs of sites that reach each other only through a third one."""
 
-    def __init__(self, build: Build, closed: Iterable[Domain], *, anew: bool = False) -> None:
+    def __init__(
+        self,
+        build: Build,
+        closed: Iterable[Domain],
+        apart: Collection[Pair] = (),
+        *,
+        anew: bool = False,
+    ) -> None:
         self._build = build
         self._closed = tuple(closed)
         self._before = Before(self._closed)
+        self._apart = apart
         self._anew = anew
         self._moved = 0
         self.forests: list[ForestMoves] = []
@@ -180,6 +191,8 @@ class Builds:
         forest = self._adapted(table, builder, protocol)
         if forest is None:
             forest = under_one_root(self._build(table, builder, protocol))
+        if self._apart and protocol not in _SHAPED:
+            forest = around(table, forest, self._apart)
         require_legal(table, forest)
         moves = moves_of(table, forest, self._before)
         self._moved += len(moves.parents) + len(moves.primaries)
@@ -202,6 +215,47 @@ class Builds:
             return None  # their trees depend on who is in the same groups
         age = 1 + max(domain.structure.forest.age for domain in self._closed)
         return adapted(table, self._before, kind, age, lowest=protocol == "tom")
+
+
+# --- around broken links --------------------------------------------------------------------------
+
+
+def around(table: GroupTable, forest: Forest, apart: Collection[Pair]) -> Forest:
+    """The forest without edges between sites that are apart, as far as it is easily had.
+
+    In a star another site becomes the centre. In any other tree a site goes below a sibling, with
+    all that is below it. It keeps every site that was above it, so primaries stay above members.
+    Only siblings whose own edges are good take a site, so no two go below each other.
+    """
+    edges = [(site, above) for site, above in forest.parent.items() if above is not None]
+    broken = [(site, above) for site, above in edges if pair(site, above) in apart]
+    if not broken:
+        return forest
+    if forest.builder == STAR:
+        return _recentred(forest, apart)
+    siblings: dict[Site, list[Site]] = {}
+    for site, above in edges:
+        if (site, above) not in broken:
+            siblings.setdefault(above, []).append(site)
+    parent = dict(forest.parent)
+    for site, above in broken:
+        near = (other for other in siblings.get(above, ()) if pair(other, site) not in apart)
+        parent[site] = next(near, above)
+    rehung = replace(forest, parent=parent)
+    try:
+        require_legal(table, rehung)
+    except ConfigError:  # too deep
+        return forest
+    return rehung
+
+
+def _recentred(forest: Forest, apart: Collection[Pair]) -> Forest:
+    sites = sorted(forest.parent)
+    for top in sites:
+        if not any(pair(top, site) in apart for site in sites):
+            parent = {site: None if site == top else top for site in sites}
+            return replace(forest, parent=parent, primary=dict.fromkeys(forest.primary, top))
+    return forest
 
 
 # --- adapting -------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ordercast.core.epochs.chain import START, UNKNOWN
-from ordercast.core.order.fit import require_fit
 from ordercast.core.order.registry import protocol_named
+from ordercast.core.order.requirements import require_fit
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star

@@ -16,7 +16,7 @@ from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
-from ordercast.core.epochs.silence.silences import Pair, Silences
+from ordercast.core.epochs.silence.silences import Silences
 from ordercast.core.epochs.streams.closings import ClosingReports
 from ordercast.core.epochs.streams.parts import ReportParts, end_in_parts
 from ordercast.model.epochs import (
@@ -32,7 +32,7 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Group, Site
+from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.limits import RECORDS
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import (
@@ -59,6 +59,7 @@ class _Member(Protocol):
     now: int
     options: Options
     layout: Layout
+    detoured: tuple[Site, ...]
     folds: Folds
 
     @property
@@ -114,7 +115,7 @@ class Manager:
         before = self._fed.get(peer)
         self._fed[peer] = frame.count
         self.excluding.fed(peer, frame)
-        self._silences.fed(peer, frame.silent)
+        self._silences.fed(peer, frame.silent, frame.detoured)
         for epoch, group, number, members in frame.counts:
             if epoch in layout.domains and peer in layout.domains[epoch].sites:
                 self._counts[epoch, group] = (number, members)
@@ -316,7 +317,8 @@ class Manager:
         record: EndPart | Finish = end[done]
         if done == len(end) - 1:
             finish = Finish(change, end[done].lasts, end[done].counts)
-            record = self._member.folds.end(self._member.layout, finish)
+            apart = self._silences.detoured()
+            record = self._member.folds.end(self._member.layout, finish, apart)
         if self._raft.propose(now, record) is not None:
             self._proposed[number] = done + 1
 

@@ -95,9 +95,9 @@ class Member:
     __slots__ = (
         "_barred", "_congested", "_due", "_early", "_early_bytes", "_excludes", "_fence",
         "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_wishes",
-        "admission", "boot", "closings", "delivering", "engines", "flush", "folds", "hearing",
-        "incarnation", "into_open", "layout", "manager", "manager_at", "name", "now", "options",
-        "persisting", "position", "raft", "receipts", "sources", "window",
+        "admission", "boot", "closings", "delivering", "detoured", "engines", "flush", "folds",
+        "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name", "now",
+        "options", "persisting", "position", "raft", "receipts", "sources", "window",
     )  # fmt: skip
 
     def __init__(
@@ -143,6 +143,7 @@ class Member:
         self._made: dict[int, Checkpoint] = {}  # checkpoints of engines, in this burst
         self._excludes = self.flush.excludes
         self._congested: dict[Site, bool] = {}
+        self.detoured: tuple[Site, ...] = ()  # sites that are reached through a third one only
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         times = times or VotingTimes()
         self.hearing = Hearing(self, times.beat)

@@ -48,14 +48,11 @@ class RoundWaits:
         self._said: dict[Site, tuple[Site, ...]] = {}  # by the sites below
         self._told: tuple[Site, ...] = ()
 
-    def begun(self, now: int) -> None:
-        self.ended()
-        self._look_at = now + self._patience
-
-    def ended(self) -> None:
+    def watch(self, now: int, *, under_way: bool) -> None:
+        """A round has begun or ended. `under_way`: a round is under way now."""
         self.sites = self._told = ()
         self._said.clear()
-        self._look_at = NEVER
+        self._look_at = now + self._patience if under_way else NEVER
 
     def flush(self, now: int) -> int:
         """Called while a round is under way; when to call again."""
@@ -135,7 +132,8 @@ class ByRounds:
         self.clock = clock
         self.eager = options.prompt_stability
         self.paths = paths_of(site, structure, structured=manner.structured)
-        self.seat = Seat(site, self.paths, manner, send, self._own, self._ended, boot)
+        self._logs: LogArray = {}  # this site's own counts
+        self.seat = Seat(site, self.paths, manner, send, self._logs, self._ended, boot)
         self.is_first = self.seat.above is None
         limits, delay = options.limits, options.timing.report_delay
         buffer = max(1, min(limits.window_messages, limits.held_batches // 2))
@@ -143,7 +141,6 @@ class ByRounds:
         self.trigger = Trigger(buffer, delay if self.is_first else 2 * delay)
         self.waits = RoundWaits(self.seat, send, _LONG * delay)
         self._members: dict[Group, tuple[Site, ...]] = {}
-        self._logs: LogArray = {}  # this site's own counts
         self._known: LogArray = {}  # what the last round found
         self._stable: dict[Group, int] = {}
         self._final: dict[Group, int] = {}
@@ -250,19 +247,16 @@ class ByRounds:
         news, self._news = list(self._news), {}
         return news
 
-    def _own(self) -> LogArray:
-        return dict(self._logs)
-
     def _take_note(self) -> None:
         """A new round has begun. It counts all that is logged here, and answers all requests."""
         now = self.clock()
-        self._begun, self._begun_at = self.seat.round, now
+        self._begun, self._begun_at = max(self._part.round, self._part.told), now
         self._begun_held, self._begun_finals = self.held, self._finals
         self._asked = self._wanted = False
         self._at_once.clear()
         self._since = NEVER
         self.trigger.begun(self.held, self._oldest, self._newest, now)
-        self.waits.begun(now)
+        self.waits.watch(now, under_way=True)
 
     def _ended(self, array: LogArray) -> None:
         if self._part.round > self._begun or self._part.told > self._begun:
@@ -278,10 +272,8 @@ class ByRounds:
         self._oldest = self._begun_at  # as a rule, all older messages are final now
         if self._not_final and self._since == NEVER:
             self._since = now
-        if self.seat.under_way:  # a later round: in `full_dist` one may end late
-            self.waits.begun(now)
-        else:
-            self.waits.ended()
+        # In `full_dist` a round may end after a later one has begun.
+        self.waits.watch(now, under_way=self._part.round > self._part.told)
 
     def _learn(self, group: Group) -> bool:
         """Take from the last round what it says of a group; whether that is news. An entry counts

@@ -105,12 +105,12 @@ class Seat(RoundHost[Site, LogArray]):
         paths: RoundPaths[Site],
         manner: Manner,
         send: Callable[[Site, Item], None],
-        logs: Callable[[], LogArray],
+        logs: LogArray,
         ended: Callable[[LogArray], None],
         boot: int,
     ) -> None:
-        """`logs` gives this site's counts now. `ended` is called with the array of each round that
-        has ended."""
+        """`logs` holds this site's counts, and changes with them. `ended` is called with the array
+        of each round that has ended."""
         self.site = site
         self.paths = paths
         self._manner = manner
@@ -177,7 +177,7 @@ class Seat(RoundHost[Site, LogArray]):
     # --- what the part asks for -------------------------------------------------------------------
 
     def received(self) -> LogArray:
-        return self._logs()
+        return dict(self._logs)
 
     def send(self, peer: Site, message: RoundMessage[LogArray]) -> None:
         if peer == self.site:  # a circle of one

@@ -22,6 +22,7 @@ class TransportListener(Protocol):
     def connected(self, peer: Site) -> None: ...
     def lost(self, peer: Site) -> None: ...
     def congested(self, peer: Site, congested: bool) -> None: ...
+    def detoured(self, peers: tuple[Site, ...]) -> None: ...
 
 
 class TransportHost(TransportListener, Protocol):
@@ -112,3 +113,6 @@ class CombinedTransport(ABC):
 
     def congested(self, peer: Site, congested: bool) -> None:
         self._host.congested(peer, congested)
+
+    def detoured(self, peers: tuple[Site, ...]) -> None:
+        self._host.detoured(peers)

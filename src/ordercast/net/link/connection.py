@@ -19,7 +19,7 @@ from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hel
 from ordercast.net.link.proof import NOT_PROVED, PROOF_BYTES, REFUSED, Proof
 from ordercast.net.link.tls import TlsSession
 from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
-from ordercast.wire.epochs import Fed, InEpoch
+from ordercast.wire.epochs import Fed
 from ordercast.wire.frames import Ack
 from ordercast.wire.pipes import PIPE_FRAMES, PipeFrame
 
@@ -33,6 +33,9 @@ NOT_READING: Final = "it does not read"
 WRONG_FRAME: Final = "wrong frame"
 NOT_SENT: Final = "a frame for it was not sent"
 SILENT: Final = "silent"
+
+
+_OF_TRANSPORTS = (Ack, *PIPE_FRAMES)  # a ping is an Ack
 
 
 def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
@@ -246,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
         frames = self._splitter.feed(data)
         self.frames_in += len(frames)
         for frame in frames:
-            if type(frame) is not InEpoch:  # nearly all are
+            if isinstance(frame, _OF_TRANSPORTS):
                 frames = self._without_own(frames)
                 break
         if self.guest:

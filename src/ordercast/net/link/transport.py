@@ -105,6 +105,7 @@ class Transport:
         on_connected: Callable[[Site], None],
         on_lost: Callable[[Site], None],
         on_congested: Callable[[Site, bool], None] | None = None,
+        on_detoured: Callable[[tuple[Site, ...]], None] | None = None,
         times: LinkTimes | None = None,
         limits: LinkLimits | None = None,
         insecure: bool = False,
@@ -127,11 +128,13 @@ class Transport:
         self._on_connected = on_connected
         self._on_lost = on_lost
         self._on_congested = on_congested
+        self._on_detoured = on_detoured
         self._points = points
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
         self._secret = secret
         self._instance = os.urandom(INSTANCE_BYTES)
         self._hellos = 0  # said
+        self._detoured: tuple[Site, ...] = ()  # the peers that are reached through others
         self._peers = Peers(site, addresses, self.times, identity.terms)
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # not yet ended
@@ -576,6 +579,18 @@ class Transport:
             self._peers.pop(peer.name, None)
         self._on_lost(peer.name)
 
+    def _tell_detoured(self) -> None:
+        """Tell the driver which peers are reached through others, if these have changed."""
+        detoured = tuple(
+            peer.name
+            for peer in self._peers.values()
+            if peer.current is not None and peer.current.through
+        )
+        if detoured != self._detoured:
+            self._detoured = detoured
+            if self._on_detoured is not None:
+                self._on_detoured(detoured)
+
     # --- time -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
@@ -594,4 +609,5 @@ class Transport:
             self._certificates.refresh()
         if pause < suspect / 4:  # otherwise much may wait to be read
             self._detours.look(list(self._peers.values()), now)
+        self._tell_detoured()
         self._tick = self._loop.call_later(suspect / TICKS, self._watch)

@@ -96,6 +96,7 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
                 on_connected=told.connected,
                 on_lost=told.lost,
                 on_congested=told.congested,
+                on_detoured=told.detoured,
                 times=LinkTimes(suspect=cluster.timeouts.suspect),
                 insecure=cluster.insecure,
                 points=host.points,

@@ -151,7 +151,8 @@ class NodeDriver:
         self.durable = durable
         self.last_opened = 0  # the last epoch of which the store has an event
         self._layout = member.layout
-        self._told: dict[Site, int] = {}  # the last row of this site's store, as peers know
+        self._row = store.row  # the last row that is durable, as far as commits were reported
+        self._told: dict[Site, int] = {}  # the last row that each peer was told
         self._reserved = member.admission.queue  # what the application has to offer
         self.fed_at = 0  # when a manager, which has a majority, was last heard
         self._loop = asyncio.get_running_loop()
@@ -243,6 +244,11 @@ class NodeDriver:
         self.wake()
 
     @_or_break
+    def detoured(self, peers: tuple[Site, ...]) -> None:
+        """These peers are reached through others; the manager hears of it with the next beat."""
+        self.member.detoured = peers
+
+    @_or_break
     def hold(self, held: bool) -> None:
         self.member.hold(time.monotonic_ns(), held=held)
         self.wake()
@@ -294,9 +300,9 @@ class NodeDriver:
         if not self.durable:
             if self.application.rows_due:
                 self._note()
-            self._send([*box.send, *box.then_send] if box.send else box.then_send)
-            self.member.stored(box.counted)
-            self._tell(box)
+            if box.send:
+                box.then_send = [*box.send, *box.then_send]
+            self._reveal(box)
             return
         if box.send:
             self._send(box.send)
@@ -344,25 +350,22 @@ class NodeDriver:
     def _committed(self) -> None:
         """The oldest commit is durable: reveal it, and the outboxes behind it without records."""
         unwritten = self._unwritten
+        self._row = self.store.row
         self.application.committed()
         self._reveal(unwritten.popleft()[0])
         while unwritten and not unwritten[0][1]:
             self._reveal(unwritten.popleft()[0])
 
     def _reveal(self, box: MemberBox) -> None:
-        if box.then_send or box.counted:
-            self._leave(box)
-        if box.deliver or box.receipts or box.outcomes:
-            self._tell(box)
-
-    @_or_break
-    def _leave(self, box: MemberBox) -> None:
-        if box.then_send:
-            self._send(box.then_send, self.store.row)
-        if box.counted:
-            self.member.stored(box.counted)
-
-    def _tell(self, box: MemberBox) -> None:
+        """Do what had to wait until the outbox is durable."""
+        if (box.then_send or box.counted) and not self.closed:
+            try:
+                if box.then_send:
+                    self._send(box.then_send, self._row)
+                if box.counted:
+                    self.member.stored(box.counted)
+            except Exception as error:
+                self.break_off(error)
         if box.deliver:
             self.application.delivered(box.deliver)
         if box.receipts:
@@ -382,7 +385,7 @@ class NodeDriver:
         if row:
             told = self._told
             for peer, _ in sends:
-                if told.get(peer) != row:
+                if told.get(peer, 0) < row:
                     told[peer] = row
                     by_peer[peer] = [StoredRow(row)]
         for peer, frame in sends:

@@ -92,6 +92,7 @@ class RunningSite:
         self.frames = self.driver.frames  # what the transport tells goes straight there
         self.connected = self.driver.connected
         self.congested = self.driver.congested
+        self.detoured = self.driver.detoured
         self.transport = make_transport(self)
         self.driver.carry(self.transport)
         self._peers = PeerList(site, self.transport, cluster.sites, self.core.layout)

@@ -254,8 +254,11 @@ class Stream:
 
     def application_at(self) -> tuple[int, int]:
         """The last position that the application was handed and that stands, and the attempt."""
-        limit = self._rollbacks.limit(self.heard)
-        return (self.handed if limit is None else min(self.handed, limit)), self.attempt
+        handed, attempt = self.handed, self._rollbacks.last
+        if attempt > 1:  # there was a rollback
+            limit = self._rollbacks.limit(self.heard)
+            handed = handed if limit is None else min(handed, limit)
+        return handed, attempt
 
     @property
     def lag(self) -> int:
@@ -391,13 +394,17 @@ class Stream:
 
     def _from_memory(self, read: int) -> list[_Kept]:
         """What was delivered behind a position, or nothing where that is no longer here."""
-        recent = self._recent
-        if recent and recent[0].position == read + 1:
-            found = list(recent)  # the common case
+        recent = self._recent  # it ends at `delivered`, or is empty
+        if not recent or recent[0].position > read + 1:
+            return []
+        if recent[0].position == read + 1:
+            found = list(recent)  # the common case without a store
         else:
-            found = list(takewhile(partial(_is_above, read), reversed(recent)))
-            if not found or found[-1].position > read + 1:
-                return []
+            found = []
+            for batch in reversed(recent):
+                found.append(batch)
+                if batch.position <= read + 1:
+                    break
             found.reverse()
         return found if self._recent_bytes <= READ_BYTES else _first_of(found)
 
@@ -606,10 +613,6 @@ def _first_of(batches: list[_Kept]) -> list[_Kept]:
         if size >= READ_BYTES:
             return batches[:n]
     return batches
-
-
-def _is_above(position: int, batch: _Kept) -> bool:
-    return batch.last > position
 
 
 def _size_of(batch: _Kept) -> int:

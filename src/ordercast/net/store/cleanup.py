@@ -53,7 +53,8 @@ class Cleanup:
         return None if self._retention.kind == "stable" else every_s
 
     def piece(self, ledger: Ledger, added: int, commit: Commit) -> int:
-        """Remove some rows inside the transaction that is under way; the new first row."""
+        """Remove some rows inside the transaction that is under way. Returns what `first` is when
+        the transaction is durable."""
         news = commit.checkpoint is not None or ledger.confirmed != self._confirmed
         if not (news or self._worth or self._is_time()):
             return self.first
@@ -105,11 +106,6 @@ class Cleanup:
             "DELETE FROM events WHERE kind = 'gap' AND position <"
             " (SELECT position FROM batches ORDER BY n LIMIT 1)"
         )
-
-    def done(self, first: int) -> None:
-        """The transaction is durable."""
-        if first != self.first:
-            self.first = first
 
     def give_back(self) -> int:
         """Outside a transaction: shorten the file if much of it is free; by how many bytes."""

@@ -160,7 +160,7 @@ class Ledger:
             commit.state.append(state_row("confirmed_attempt", self.confirmed_attempt))
         if self.attempt != attempt:
             commit.state.append(state_row("attempt", self.attempt))
-        if self.delivered < delivered or (commit and self.delivered > self.delivered_on_disk):
+        if self.delivered < delivered or (self.delivered > self.delivered_on_disk and commit):
             self.cursor(commit)
 
     def cursor(self, commit: Commit) -> None:

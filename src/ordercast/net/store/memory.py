@@ -79,7 +79,8 @@ class MemoryStore:
     def write(self, box: StoreBox, then: Callable[[], None] | None = None) -> None:
         if self._closed:
             raise Error("the store is closed")
-        self.requests.note(box)
+        if box.requests or box.answered:
+            self.requests.note(box)
         if box.records or box.events or box.logged is not None:
             with self._lock:
                 self._log(box)

@@ -65,8 +65,6 @@ class RequestTable:
 
     def note(self, box: StoreBox) -> None:
         """Enter the requests of a box, and write into it what is to be deleted on disk."""
-        if not (box.requests or box.answered):
-            return
         gone = [(client, 0, number) for client, number in box.answered]
         for client, number in box.answered:
             if client in self._clients:

@@ -13,6 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -210,7 +211,8 @@ class Store:
             raise Error(f"{self.path}: the store is closed")
         if self._call is None:
             self._call = asyncio.get_running_loop().call_soon_threadsafe
-        self.requests.note(box)
+        if box.requests or box.answered:
+            self.requests.note(box)
         self._writer.queue.put((box, then))
 
     def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
@@ -278,7 +280,7 @@ class Store:
         call = self._call
         assert call is not None
         try:
-            call(lambda: _run(thens))
+            call(partial(_run, thens))
         except RuntimeError:  # the loop has been closed: nobody is left to be told
             log.debug("%s: the event loop is closed", self.path)
 

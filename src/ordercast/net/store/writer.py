@@ -186,10 +186,9 @@ class Writer(threading.Thread):
             db.executemany(PUT_REQUEST, commit.requests)
         if commit.events:
             db.executemany(INSERT_EVENT, commit.events)
-        ledger = self.ledger
-        gone = self.cleanup.piece(ledger, len(commit.batches), commit)
+        first = self.cleanup.piece(self.ledger, len(commit.batches), commit)
         db.execute("COMMIT")
-        self.cleanup.done(gone)
+        self.cleanup.first = first
 
     def _tidy(self) -> None:
         """What nobody waits for: shorten the file, and its log."""

@@ -6,16 +6,14 @@ follows from that is decided in `core/epochs/excluding.py` (the argument is in d
 """
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.raft import Raft
-from ordercast.model.groups import Site
+from ordercast.model.groups import Pair, Site, pair
 from ordercast.model.options import Options
 
 _LASTING = 6  # times the timeout of a silent site: a way through a third site is found by then
-
-Pair: TypeAlias = tuple[Site, Site]
 
 
 class _Member(Protocol):
@@ -24,11 +22,12 @@ class _Member(Protocol):
     name: Site
     options: Options
     layout: Layout
+    detoured: tuple[Site, ...]
 
 
 class Silences:
-    """State: the peers that each site finds silent; since when pairs are apart; what the manager
-    itself does not hear."""
+    """State: the peers that each site finds silent, and those that it reaches through others; since
+    when pairs are apart; what the manager itself does not hear."""
 
     def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
@@ -37,17 +36,18 @@ class Silences:
 
     def reset(self) -> None:
         self._says: dict[Site, tuple[Site, ...]] = {}  # without empty reports
+        self._detoured: dict[Site, tuple[Site, ...]] = {}  # without empty reports
         self._since: dict[Pair, int] = {}
         self._doubted: tuple[Site, ...] = ()
         self.unheard: tuple[Site, ...] = ()  # sites that the manager has not heard for too long
         self.gone: tuple[Site, ...] = ()
 
-    def fed(self, peer: Site, silent: tuple[Site, ...]) -> None:
-        roster = self._member.layout.roster
-        if known := tuple(dict.fromkeys(site for site in silent if site in roster)):
-            self._says[peer] = known
-        else:
-            self._says.pop(peer, None)
+    def fed(self, peer: Site, silent: tuple[Site, ...], detoured: tuple[Site, ...]) -> None:
+        for said, sites in ((self._says, silent), (self._detoured, detoured)):
+            if known := tuple(dict.fromkeys(s for s in sites if s in self._member.layout.roster)):
+                said[peer] = known
+            else:
+                said.pop(peer, None)
 
     def look(self, now: int, unheard: Iterable[Site]) -> None:
         """`unheard`: the sites that the manager has not heard for longer than `suspect`."""
@@ -56,7 +56,7 @@ class Silences:
             self.gone, self._since = (), {}
             return
         self.gone = tuple(site for site in self.unheard if self._is_gone(site))
-        self._since = {pair: self._since.get(pair, now) for pair in sorted(self._pairs())}
+        self._since = {two: self._since.get(two, now) for two in sorted(self._pairs())}
 
     def _is_gone(self, site: Site) -> bool:
         stores = [voter for voter, store in self._raft.log.stores().items() if store]
@@ -69,7 +69,7 @@ class Silences:
 
     def _pairs(self) -> Iterable[Pair]:
         name, roster = self._member.name, self._member.layout.roster
-        found = {_pair(name, site): None for site in self.unheard if site not in self.gone}
+        found = {pair(name, site): None for site in self.unheard if site not in self.gone}
         for site, silent in self._says.items():
             for other in silent:
                 if (
@@ -77,7 +77,7 @@ class Silences:
                     and all(one in roster and one not in self.unheard for one in (site, other))
                     and site != other
                 ):
-                    found[_pair(site, other)] = None
+                    found[pair(site, other)] = None
         return found
 
     # --- what follows -----------------------------------------------------------------------------
@@ -89,7 +89,12 @@ class Silences:
     def lasting(self, now: int) -> list[Pair]:
         """The pairs that are apart for so long that no third site joins them."""
         longest = _LASTING * self._member.options.timing.suspect
-        return [pair for pair, since in self._since.items() if now - since > longest]
+        return [two for two, since in self._since.items() if now - since > longest]
+
+    def detoured(self) -> set[Pair]:
+        """The pairs of sites that reach each other through a third one only."""
+        here = {self._member.name: self._member.detoured, **self._detoured}
+        return {pair(site, other) for site, others in here.items() for other in others}
 
     def partners(self, site: Site) -> list[Site]:
         """The sites that this one is apart from."""
@@ -108,7 +113,3 @@ class Silences:
         if site in self._raft.log.voters:
             found |= {one: None for one in self._doubted if one not in layout.absent}
         return tuple(one for one in found if one not in (site, self._member.name))
-
-
-def _pair(a: Site, b: Site) -> Pair:
-    return (a, b) if a < b else (b, a)

@@ -35,6 +35,7 @@ class _Member(Protocol):
     layout: Layout
     engines: dict[int, Engine]
     manager_at: Site | None
+    detoured: tuple[Site, ...]
 
     @property
     def flush(self) -> _Flush: ...
@@ -67,8 +68,9 @@ class ClosingReports:
                 self._due[change] = member.now + _AGAIN
                 for part in closed_in_parts(closing.number, included):
                     member.say(peer, part)
-        report = member.hearing.report()
-        member.say(peer, Fed(member.layout.count, tuple(told), *member.flush.news(), report))
+        silent = member.hearing.report()
+        fed = Fed(member.layout.count, tuple(told), *member.flush.news(), silent, member.detoured)
+        member.say(peer, fed)
 
     def tell_manager(self, wanted: Iterable[str] = ()) -> None:
         if self._member.manager_at is not None:

@@ -4,7 +4,7 @@ import pytest
 
 from ordercast.model.errors import ConfigError
 from ordercast.plan.objectives import LAN, NetworkModel
-from ordercast.sim.model_of import model_of
+from ordercast.sim.network_model import model_of
 from ordercast.sim.networks import parse_network
 
 
