@@ -205,7 +205,8 @@ def measure(groups: int, count: int, lists: int, profile: Any) -> dict[str, floa
     cluster.load(named, 3 * SECOND, draw)
     for number in range(lists):  # each a stream of its own
         members = [sites[i] for i in range(count) if (number + 1) >> i & 1]
-        cluster.call(sites[0], lambda m, at, to=members: m.submit_to(at, to, [b"x"]))  # type: ignore[misc]
+        sender = sites[number % count]  # each has its share
+        cluster.call(sender, lambda m, at, to=members: m.submit_to(at, to, [b"x"]))  # type: ignore[misc]
         if number % 50 == 49:
             cluster.run(cluster.now + MILLISECOND)
     for machine in cluster.machines.values():
