@@ -91,8 +91,7 @@ def test_a_start_overtakes_nothing_that_waits_for_the_disk() -> None:
     assert riders(down) == [None]
     assert [frame.number for frame in late if isinstance(frame, Data)] == [2]
     assert waits
-    link.stored()
-    link.stored()
+    link.unstored -= 2
     link.push(DOWN, relay(2))
     link.report(START, 0, 0, counts=False)
     assert riders(flushed(link)[0]) == [Rider(3, (START,))]
@@ -104,7 +103,7 @@ def test_counts_that_linger_leave_with_the_data_after_their_burst_is_durable() -
     assert flushed(link) == ([], [], True)
     link.push(DOWN, relay(2))
     assert riders(flushed(link, 1)[0]) == [None]  # not durable yet
-    link.stored()
+    link.unstored -= 1
     link.push(DOWN, relay(3))
     assert riders(flushed(link, 2)[0]) == [Rider(1, (COUNTS,))]
     assert link.linger_at == NEVER

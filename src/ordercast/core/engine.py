@@ -322,7 +322,7 @@ class Engine:
     def stored(self, counted: Sequence[Site]) -> None:
         """An outbox with these peers in `counted` is durable, and its `then_send` has left."""
         for peer in counted:
-            self.links[peer].stored()
+            self.links[peer].unstored -= 1
 
     # --- links ----------------------------------------------------------------------------------
 

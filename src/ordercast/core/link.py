@@ -202,7 +202,7 @@ class Link:
         self.linger_at = NEVER  # when items that linger leave without data
         self._data_at = -NEVER  # when data last left
         self._counts = False  # an item on CONTROL, of this burst, must wait for the disk
-        self._unstored = 0  # bursts that wait for the disk: nothing may overtake their CONTROL
+        self.unstored = 0  # bursts that wait for the disk: nothing may overtake their CONTROL
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -228,13 +228,10 @@ class Link:
         self.push(CONTROL, item)
         self._counts = self._counts or counts
 
-    def stored(self) -> None:
-        """A burst for which `flush` returned True is durable, and its late frames have left."""
-        self._unstored -= 1
-
     def flush(self, now: int, down: Sends, late: Sends) -> bool:
         """Send what may be sent now: DOWN into `down`; all else, which may promise something, into
-        `late`. Returns whether `stored` must be called when this burst is durable."""
+        `late`. Returns whether this burst counts as `unstored`, until the caller counts down when
+        the late frames have left."""
         before, early = len(late), len(down)
         if self.linger_at <= now:
             self.linger_at = NEVER  # it may leave by itself now
@@ -262,7 +259,7 @@ class Link:
         self._counts = False
         if down is late:
             return False
-        self._unstored += 1
+        self.unstored += 1
         return True
 
     def _send_control(
@@ -276,7 +273,7 @@ class Link:
             light = out.last - out.sent <= RIDERS and all(
                 type(item) in LIGHT_ITEMS for item in islice(out.items, out.sent - out.done, None)
             )
-        may_leave = down is late or not (self._counts or self._unstored)
+        may_leave = down is late or not (self._counts or self.unstored)
         if light and may_leave and len(down) > early and self._ride(now, out, down):
             return
         if light and len(late) > before and self._ride(now, out, late):

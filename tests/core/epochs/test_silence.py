@@ -195,3 +195,30 @@ def test_a_pause_doubles_up_to_a_limit_and_begins_anew_after_a_long_stay() -> No
     assert pauses.over(now, "b")
     pauses.begin(now + 4 * 1280 + 1, "a")
     assert pauses.over(now + 4 * 1280 + 21, "a")
+
+
+@pytest.mark.parametrize(
+    ("groups", "goes"),
+    [({"g": "abc", "h": "xy"}, "x"), ({"g": "abc"}, "b")],
+    ids=["of another domain", "in no group"],
+)
+def test_an_origin_outside_that_is_apart_from_a_site_stops_nobody(
+    groups: dict[str, str], goes: str
+) -> None:
+    made = World(groups, "abcxy", "abc", policy="exclude", protocol="two_phase")
+    made.run(3 * SECOND)
+    assert manager(made).name == "a"
+    break_links(made, "bx")
+    for _ in range(100):
+        for site in "abcx":
+            made.submit(site, "g", site.encode())
+        made.run(made.now + SECOND // 5)
+    before = len(made.seen["c"])
+    assert before > 100
+    made.run(made.now + SECOND)
+    assert absent(made) == [goes]
+    break_links(made)
+    made.run(made.now + 140 * SUSPECT)
+    made.settle()
+    assert (absent(made), made.quiet(), made.judge()) == ([], True, [])
+    assert sum(payload == b"x" for _, _, payload in made.seen["c"]) > 0

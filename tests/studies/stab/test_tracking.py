@@ -151,10 +151,6 @@ def test_the_least_of_one_vector_many_times_is_itself() -> None:
     vector = numpy().arange(4, dtype="uint32")
     assert Vectors().least([vector, vector, vector]) is vector
     assert Vectors().least([vector, 3 - vector]).tolist() == [0, 1, 1, 0]
-    other = numpy().array([0, 9, 2, 9], dtype="uint32")
-    difference = Vectors().difference(vector, other)
-    assert difference.tolist() == [1, 3, 1, 3]
-    assert Vectors().changed(other, difference).tolist() == vector.tolist()
     assert Vectors().size(vector) == 16
 
 

@@ -65,7 +65,7 @@ def counts_ride_with_data_that_does_not_wait_for_the_disk() -> Patches:
     send = Link._send_control
 
     def mutant(self: Link, *args: Any) -> None:
-        counts, self._counts, self._unstored = self._counts, False, 0
+        counts, self._counts, self.unstored = self._counts, False, 0
         send(self, *args)
         self._counts = self._counts or counts
 

@@ -31,13 +31,6 @@ class Tuples:
     def least(self, arrays: Iterable[Array]) -> Array:
         return tuple(map(min, zip(*arrays, strict=True)))
 
-    def difference(self, new: Array, old: Array) -> Array:
-        return tuple(entry for pair in enumerate(new) if pair[1] != old[pair[0]] for entry in pair)
-
-    def changed(self, old: Array, difference: Array) -> Array:
-        new = dict(enumerate(old)) | dict(zip(difference[::2], difference[1::2], strict=True))
-        return tuple(new[place] for place in range(len(old)))
-
     def size(self, array: Array) -> int:
         return 4 * len(array)
 

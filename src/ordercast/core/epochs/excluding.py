@@ -175,12 +175,13 @@ class Excluding:
         """One end of a pair of sites that do not hear each other, although they must: the one that
         is in most such pairs, but no voter rather than a voter, and never the manager. Only one at
         a time: the next epoch may need no other."""
-        counts: dict[Site, int] = {}
+        layout, counts = self._member.layout, dict[Site, int]()
         for a, b in self._silences.lasting(now):
-            for site in (a, b) if self._are_joined(a, b) else ():
-                if site != self._member.name:
+            needed = self._are_joined(a, b) or self._is_awaited(a, b) or self._is_awaited(b, a)
+            for site in (a, b) if needed else ():
+                if site != self._member.name and layout.home(site) is not None:
                     counts[site] = counts.get(site, 0) + 1
-        voters = self._member.layout.voters
+        voters = layout.voters
         last_first = sorted(counts, reverse=True)
         return max(last_first, key=lambda site: (counts[site], site not in voters), default=None)
 
@@ -193,6 +194,15 @@ class Excluding:
             parts = [tuple(s for s in sites if s not in flush.absent) for sites in parts]
             parts.append(tuple(flush.members))
         return any(a in sites or a == name for sites in parts if b in sites or b == name)
+
+    def _is_awaited(self, origin: Site, site: Site) -> bool:
+        """Whether the site's domain waits for the word of an origin outside it."""
+        layout = self._member.layout
+        home = layout.home(site)
+        if home is None or origin in home.sites or origin in layout.absent:
+            return False
+        said = (self._fed[one].awaited for one in home.sites if one in self._fed)
+        return origin in self._member.flush.slowness.awaited() or any(origin in one for one in said)
 
     def _slowest(self) -> Site | None:
         """The site for which most others wait. Only one at a time: two sites may name each other
@@ -224,8 +234,8 @@ class Excluding:
         return fed.store != known
 
     def _waits(self, now: int, site: Site, awaited: tuple[Site, ...]) -> bool:
-        """Whether the site waits for an origin outside its domain that is gone. In the next epoch
-        nobody waits for it; it sends again when it is back."""
+        """Whether the site waits for an origin outside its domain that is gone or excluded. In the
+        next epoch nobody waits for it; it sends again when it is back."""
         layout, since = self._member.layout, self._awaited.get(site, {})
         since = self._awaited[site] = {origin: since.get(origin, now) for origin in awaited}
         return any(
@@ -233,6 +243,7 @@ class Excluding:
             and (
                 origin in self._silences.unheard
                 or origin not in layout.roster
+                or origin in layout.absent
                 or self._lost(origin)
             )
             for origin, begun in since.items()

@@ -506,8 +506,11 @@ class Member:
         )  # fmt: skip
 
     def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
-        """Own batches by the epoch that will take them. Others wait for absent sites, or are
-        refused. In causal order nothing overtakes a batch that waits."""
+        """Own batches by the epoch that will take them. Others wait for absent sites (all, if this
+        site is absent), or are refused. In causal order nothing overtakes a batch that waits."""
+        if self.name in self.layout.absent:
+            self.flush.parked += unplaced
+            return {}
         again: dict[int, list[Batch]] = {}
         for batch in unplaced:
             try:

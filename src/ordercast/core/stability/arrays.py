@@ -22,12 +22,6 @@ class Arrays(Protocol[A]):
         """`ArrayMin`: entry by entry the least of one or more arrays."""
         ...
 
-    def difference(self, new: A, old: A, /) -> A:
-        """What a peer that has `old` must be told to know `new`: `changed` is the inverse."""
-        ...
-
-    def changed(self, old: A, difference: A, /) -> A: ...
-
     def size(self, array: A, /) -> int:
         """The bytes of the array in a message."""
         ...
@@ -51,14 +45,6 @@ class LogCounts:
                 before = found.get(group)
                 found[group] = entry if before is None else _lesser(before, entry)
         return found
-
-    def difference(self, new: LogArray, old: LogArray) -> LogArray:
-        """An entry in which only the name differs is left out: those members are equally far."""
-        nothing = (-1, -1, -1)
-        return {g: entry for g, entry in new.items() if entry[:3] != old.get(g, nothing)[:3]}
-
-    def changed(self, old: LogArray, difference: LogArray) -> LogArray:
-        return {**old, **difference}
 
     def size(self, array: LogArray) -> int:
         return sum(len(group) + len(e[3]) + 3 * COUNT_BYTES for group, e in array.items())

@@ -255,8 +255,8 @@ class ByRounds:
         self._asked = self._wanted = False
         self._at_once.clear()
         self._since = NEVER
-        self.trigger.begun(self.held, self._oldest, self._newest, now)
         self.waits.watch(now, under_way=True)
+        self.trigger.begun(self.held, self._oldest, self._newest, now)
 
     def _ended(self, array: LogArray) -> None:
         if self._part.round > self._begun or self._part.told > self._begun:
@@ -268,12 +268,12 @@ class ByRounds:
             moved = self._learn(group) or moved
         self._times = 1 if moved else min(2 * self._times, _LONGEST)
         now = self.clock()
+        # In `full_dist` a round may end after a later one has begun.
+        self.waits.watch(now, under_way=self._part.round > self._part.told)
         self.trigger.ended(min(self._finals - self._begun_finals, self._begun_held), now)
         self._oldest = self._begun_at  # as a rule, all older messages are final now
         if self._not_final and self._since == NEVER:
             self._since = now
-        # In `full_dist` a round may end after a later one has begun.
-        self.waits.watch(now, under_way=self._part.round > self._part.told)
 
     def _learn(self, group: Group) -> bool:
         """Take from the last round what it says of a group; whether that is news. An entry counts

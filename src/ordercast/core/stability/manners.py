@@ -1,16 +1,23 @@
 """The manner of each protocol of [STAB] on the sites of a domain: who sends to whom."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.core.stability.rounds import AckMessage, InfoMessage, Part, RoundMessage, RoundPaths
+from ordercast.core.stability.rounds import (
+    AckMessage,
+    InfoMessage,
+    Part,
+    RoundMessage,
+    RoundPaths,
+    StartMessage,
+)
 from ordercast.model.groups import Site
 
 Neighbours: TypeAlias = Callable[[RoundPaths[Site], Site], tuple[Site, ...]]
-Speaks: TypeAlias = Callable[[RoundPaths[Site], Site, Site, RoundMessage[Any]], bool]
-"""(paths, site, peer, message): whether the peer may say this to the site."""
+Speakers: TypeAlias = Mapping[type[RoundMessage[Any]], tuple[Site, ...]]
+"""By kind of message: the sites that may send it to a site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +25,7 @@ class Manner:
     name: str
     structured: bool  # START and INFO go down the tree, requests for rounds up
     neighbours: Neighbours  # of a site: the sites that it may hear from or send to
-
-    speaks: Speaks  # which site may send which message of a round to which site
+    speakers: Callable[[RoundPaths[Site], Site], Speakers]  # of a site
 
     @property
     def part(self) -> type[Part[Any, Any]]:
@@ -47,33 +53,37 @@ def _on_the_tree(paths: RoundPaths[Site], site: Site) -> tuple[Site, ...]:
     return tuple(found)
 
 
-def _first_asks(
-    paths: RoundPaths[Site], site: Site, peer: Site, message: RoundMessage[Any]
-) -> bool:
+def _by_kind(start: tuple[Site, ...], ack: tuple[Site, ...], info: tuple[Site, ...]) -> Speakers:
+    return {StartMessage: start, AckMessage: ack, InfoMessage: info}
+
+
+def _first_asks(paths: RoundPaths[Site], site: Site) -> Speakers:
     """Only the first site begins and ends rounds, and only the others answer, to it."""
-    return paths.first == (site if isinstance(message, AckMessage) else peer)
+    first = (paths.first,)
+    return _by_kind(first, _all_others(paths, site) if site == paths.first else (), first)
 
 
-def _anyone(_: RoundPaths[Site], __: Site, ___: Site, message: RoundMessage[Any]) -> bool:
+def _anyone(paths: RoundPaths[Site], site: Site) -> Speakers:
     """Every site may tell its own array."""
-    return isinstance(message, InfoMessage)
+    return _by_kind((), (), _all_others(paths, site))
 
 
-def _one_before(paths: RoundPaths[Site], site: Site, peer: Site, _: RoundMessage[Any]) -> bool:
-    return paths.after[peer] == site
+def _one_before(paths: RoundPaths[Site], site: Site) -> Speakers:
+    before = tuple(other for other in _all_others(paths, site) if paths.after[other] == site)
+    return _by_kind(before, before, before)
 
 
-def _kin(paths: RoundPaths[Site], site: Site, peer: Site, message: RoundMessage[Any]) -> bool:
+def _kin(paths: RoundPaths[Site], site: Site) -> Speakers:
     """Messages down the tree come from the parent; ACKs from a child or the elder sibling."""
-    if not isinstance(message, AckMessage):
-        return paths.parent.get(site) == peer
-    return paths.parent.get(peer) == site or paths.elder.get(site) == peer
+    above = (paths.parent[site],) if site in paths.parent else ()
+    elder = (paths.elder[site],) if site in paths.elder else ()
+    return _by_kind(above, (*paths.children[site], *elder), above)
 
 
 MANNERS = (
-    Manner("coordp", structured=False, neighbours=_the_first, speaks=_first_asks),
-    Manner("full_dist", structured=False, neighbours=_all_others, speaks=_anyone),
-    Manner("train", structured=False, neighbours=_on_the_circle, speaks=_one_before),
-    Manner("s_coordp", structured=True, neighbours=_on_the_tree, speaks=_kin),
-    Manner("s_train", structured=True, neighbours=_on_the_tree, speaks=_kin),
+    Manner("coordp", structured=False, neighbours=_the_first, speakers=_first_asks),
+    Manner("full_dist", structured=False, neighbours=_all_others, speakers=_anyone),
+    Manner("train", structured=False, neighbours=_on_the_circle, speakers=_one_before),
+    Manner("s_coordp", structured=True, neighbours=_on_the_tree, speakers=_kin),
+    Manner("s_train", structured=True, neighbours=_on_the_tree, speakers=_kin),
 )

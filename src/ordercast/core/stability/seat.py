@@ -30,8 +30,14 @@ from ordercast.wire.stability import RoundAck, RoundInfo, RoundItem, RoundStart
 Kind: TypeAlias = type[Any]
 """The type of an item on the wire: `RoundStart`, `RoundAck` or `RoundInfo`."""
 
-_ARRAYS = LogCounts()
 _OF_ONE_START = 1 << 32  # the most rounds that the first site begins in one start
+
+
+def difference(new: LogArray, old: LogArray) -> LogArray:
+    """The entries that a peer with the array `old` must be told. An entry in which only the name
+    differs is left out: those members are equally far."""
+    nothing = (-1, -1, -1)
+    return {g: entry for g, entry in new.items() if entry[:3] != old.get(g, nothing)[:3]}
 
 
 class Differences:
@@ -58,7 +64,7 @@ class Differences:
         base, before = sent.get(kind, (0, None))
         if before is not None and not isinstance(before, StartMessage):
             if before.array.keys() <= array.keys():
-                array = _ARRAYS.difference(array, before.array)
+                array = difference(array, before.array)
             else:
                 base = 0  # a difference cannot take entries away
         counts = tuple([(group, *entry) for group, entry in array.items()])
@@ -82,7 +88,7 @@ class Differences:
         if item.base not in (0, number):
             return None  # a difference to an array that this site does not have
         changes: LogArray = {entry[0]: entry[1:] for entry in item.counts}
-        array = _ARRAYS.changed(before, changes) if item.base else changes
+        array = {**before, **changes} if item.base else changes
         heard[type(item)] = (item.base + 1, array)
         if item.more:
             return None
@@ -113,7 +119,7 @@ class Seat(RoundHost[Site, LogArray]):
         of each round that has ended."""
         self.site = site
         self.paths = paths
-        self._manner = manner
+        self._speakers = manner.speakers(paths, site)
         self._down_the_tree = manner.structured
         self._send = send
         self._logs = logs
@@ -151,7 +157,7 @@ class Seat(RoundHost[Site, LogArray]):
 
     def receive(self, peer: Site, item: RoundItem) -> None:
         message = self._differences.taken(peer, item) if peer in self.neighbours else None
-        if message is None or not self._manner.speaks(self.paths, self.site, peer, message):
+        if message is None or peer not in self._speakers[type(message)]:
             return
         if self._down_the_tree and not isinstance(message, AckMessage):
             self._pass_on(message)

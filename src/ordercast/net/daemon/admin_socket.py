@@ -48,18 +48,18 @@ from ordercast.net.site.status import status_of
 _log = logging.getLogger("ordercast.net.admin")
 
 MOST_CONNECTIONS = 64
-MOST_SESSIONS = 256  # connected or with something under way
-MOST_SUBSCRIPTIONS = 16  # of one connection
+MOST_SESSIONS = 256  # those that are connected, or have something under way
+MOST_SUBSCRIPTIONS = 16  # the most of one connection
 HELLO_S = 5.0
-MOST_CAUSES = 64  # that are logged
-UNSENT_BYTES = 64 * 1024 * 1024  # to a client that does not read
+MOST_CAUSES = 64  # the most causes that are logged
+UNSENT_BYTES = 64 * 1024 * 1024  # the most that waits for a client that does not read
 
-_TURNS = 5  # of the event loop, until one who has connected is here; three do
+_TURNS = 5  # turns of the event loop until an accepted connection is here: three are enough
 _NUMBERS = re.compile(r"\d+")
 
 
 class AdminSocket:
-    """Listens on `DIR/SITE.sock`; open to the user who runs the daemon only."""
+    """Listens on `DIR/SITE.sock`. Only the user who runs the daemon can open it."""
 
     def __init__(self, site: RunningSite, path: Path, limits: ClientLimits) -> None:
         self.site = site
@@ -69,7 +69,7 @@ class AdminSocket:
         self._closed = False
         self._connections: dict[Wire, _Connection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
-        self._complaints: dict[str, None] = {}  # causes for which clients were dropped
+        self._complaints: dict[str, None] = {}  # the causes for which clients were dropped
 
     async def start(self) -> None:
         remove_stale(self.path)
@@ -85,9 +85,9 @@ class AdminSocket:
         self.site.on_layout.append(self._layout_changed)
 
     async def close(self) -> None:
-        """Connected clients are told; a later client finds no socket, and waits for the next
-        daemon. The turns before the server closes let every accepted connection come up: the event
-        loop keeps one that has not, open and without an owner."""
+        """Tell connected clients. A later client finds no socket, and waits for the next daemon.
+        The turns of the loop before the server closes let every accepted connection come up:
+        otherwise the loop would keep such a connection open, and nobody would own it."""
         self._closed = True
         with contextlib.suppress(OSError):
             self.path.unlink()
@@ -120,10 +120,10 @@ class AdminSocket:
             self._make_room(connection)
 
     def _make_room(self, newest: "_Connection") -> None:
-        """Drop the oldest connection that has not said hello; clients that have are not touched."""
+        """Drop the oldest connection that has not said hello. Clients that have said hello stay."""
         there = [each for each in self._connections.values() if not each.wire.closed]
         if len(there) <= MOST_CONNECTIONS:
-            return  # others are about to end
+            return  # some connections are about to end
         silent = [each for each in there if each.session is None and each is not newest]
         if silent:
             silent[0].wire.fail("it said nothing, and another came")
@@ -147,7 +147,7 @@ class AdminSocket:
         self._tidy()
 
     def _complain(self, failure: str) -> None:
-        """Log each cause once; other numbers do not make another cause."""
+        """Log each cause once. Failures that differ only in numbers have the same cause."""
         cause = _NUMBERS.sub("…", failure)[:100]
         if cause not in self._complaints and len(self._complaints) < MOST_CAUSES:
             self._complaints[cause] = None
@@ -165,12 +165,12 @@ class AdminSocket:
         session = self._sessions.pop(client, None)
         if session is None:
             session = ClientSession(self.site, client, self.limits)
-        self._sessions[client] = session  # the latest last
+        self._sessions[client] = session  # the latest comes last
         session.attach(wire)
         return session
 
     def _tidy(self) -> None:
-        """Forget sessions that nobody is connected to: first those with nothing under way."""
+        """Forget sessions without a connection: first those that have nothing under way."""
         gone = [client for client, session in self._sessions.items() if session.idle]
         for client in gone:
             del self._sessions[client]
@@ -191,7 +191,7 @@ class _Connection:
         self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._targets: Targets | None = None  # that the client was told
+        self._targets: Targets | None = None  # those that the client was told
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
 
@@ -262,7 +262,8 @@ class _Connection:
             )
 
     def tell_targets(self, targets: Targets) -> None:
-        """Most changes of the layout change no target."""
+        """Tell the client the groups and sites that it can send to, if they have changed. Most
+        changes of the layout do not change them."""
         if self._targets is not None and targets != self._targets:
             self._targets = targets
             self.wire.send(targets)
@@ -300,7 +301,7 @@ class _Connection:
                 await self.site.confirm(frame.position, frame.attempt or None)
             elif isinstance(frame, Change):
                 await self.site.change(frame.edits, frame.name)
-                # Before the answer: the client may send to a new group at once.
+                # Before the answer, because the client may send to a new group at once.
                 self.tell_targets(targets_of(self.site.core.layout))
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)

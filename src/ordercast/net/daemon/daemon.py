@@ -1,6 +1,7 @@
-"""A site as a process of its own: the node, its admin socket, metrics and health, until a signal.
+"""A site as a process of its own: the node, its admin socket, metrics and health, until a signal
+comes.
 
-What happens is logged for an operator to read; the embedding command decides where to.
+Events are logged for operators. The command that runs the daemon decides where the log goes.
 """
 
 import asyncio
@@ -33,10 +34,10 @@ from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.daemon")
 
-CLOSE_S = 2.0  # for what is under way when a signal comes; the store keeps the rest
+CLOSE_S = 2.0  # time for what is under way when a signal comes; the store keeps the rest
 
 OnEvent = Callable[[str, dict[str, Any]], None]
-"""Called with events: a kind, and its fields."""
+"""A function that is called with events: a kind, and its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class LateSite:
 def run_daemon(
     cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Errors are of one line; the site's store is closed then."""
+    """Serve until SIGTERM or SIGINT. An error is one line, and the site's store is closed before it
+    is raised."""
     late = late or LateSite()
     if not late.address:
         require_site(cluster, site, directory)
@@ -61,7 +63,7 @@ def run_daemon(
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where the extra `fast` is installed."""
+    """uvloop, if the extra `fast` is installed."""
     try:
         import uvloop
     except ImportError:
@@ -87,7 +89,7 @@ async def _serve(
             watcher = OperatorLog(node, tell)
             stack.callback(watcher.close)
             node.on_failed = stopped.set
-            if node.failed:  # before this
+            if node.failed:  # it failed while it started
                 stopped.set()
             _tell_started(node, tell)
             await stopped.wait()
@@ -126,7 +128,7 @@ async def _open_faces(
 
 
 class _LayoutLog:
-    """Says which epoch the site is in, and keeps a file when the site hears that it is retired."""
+    """Logs which epoch the site is in. Writes a file when the site hears that it is retired."""
 
     def __init__(self, node: RunningSite, directory: Path, tell: OnEvent) -> None:
         self.node = node

@@ -1,8 +1,8 @@
 """`/healthz` and `/metrics` of a daemon, for probes and scrapers on a trusted network.
 
-Just enough HTTP for them: GET, one request per connection, everything bounded. Whoever reaches the
-port can open connections and say nothing: when there are many, the oldest is dropped for a new one,
-so nobody keeps a probe out.
+It has just enough HTTP for them: GET, one request per connection, everything bounded. Anybody who
+reaches the port can open connections and say nothing. So when there are many, the oldest is dropped
+for a new one, and nobody can keep a probe out.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Http:
         self._server: asyncio.Server | None = None
         self._open: dict[_Request, None] = {}  # the oldest first
         self._most = share_of_files(MOST_CONNECTIONS)
-        self.dropped = 0  # to make room
+        self.dropped = 0  # how many were dropped to make room
 
     async def start(self) -> None:
         host, port = self.address
@@ -58,7 +58,7 @@ class Http:
             request.end()
 
     def opened(self, request: "_Request") -> None:
-        """Take one more connection in; the oldest goes for it where there are many."""
+        """Take one more connection. If there are many, drop the oldest."""
         if len(self._open) >= self._most:
             oldest = next(iter(self._open))
             del self._open[oldest]

@@ -11,7 +11,7 @@ NEEDS_EXTRA: Final = "metrics need the extra 'metrics' (pip install 'ordercast[m
 
 _Labels: TypeAlias = tuple[str, ...]
 
-# Name, what it tells, where the status has it.
+# Name, meaning, and where the status has the value.
 _GAUGES = (
     ("position", "Last position delivered", ("position",)),
     ("logged", "Last position in the ordered log", ("logged",)),
@@ -62,7 +62,7 @@ _DIRECTIONS = ("in", "out")
 
 
 def exposition(status: dict[str, Any]) -> bytes | None:
-    """What a scraper reads; None where the extra is not installed."""
+    """The text that a scraper reads. None: the extra is not installed."""
     try:
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import generate_latest
@@ -178,7 +178,7 @@ def _relayed(make: "_Families", relayed: dict[str, int]) -> "Iterator[Metric]":
 
 
 class _Families:
-    """Makes metrics that bear the labels of this site before their own."""
+    """Makes metrics. Each has the labels of this site before its own."""
 
     def __init__(self, own: dict[str, str]) -> None:
         self._names, self._values = list(own), list(own.values())
@@ -187,7 +187,7 @@ class _Families:
         return self.gauges(name, help_text, (), [((), value)])
 
     def flags(self, name: str, help_text: str, label: str, of: Iterable[str]) -> "Metric":
-        """1 for each of the values of a label."""
+        """A metric with 1 for each of these values of a label."""
         return self.gauges(name, help_text, (label,), [((value,), 1) for value in of])
 
     def gauges(

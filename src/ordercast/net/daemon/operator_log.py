@@ -1,7 +1,7 @@
-"""The lines in a daemon's log that operators want: who is excluded, what holds the site up.
+"""The lines that operators want in a daemon's log: who is excluded, what holds the site up.
 
-The site is looked at every half second, and a change is said once: a log grows with events, not
-with time. Links that come and go become events only, because the transport logs them.
+The site is looked at every half second, and each change is logged once: the log grows with events,
+not with time. Links that come and go are only reported as events, because the transport logs them.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from ordercast.net.site.status import held_by
 _log = logging.getLogger("ordercast.net.daemon")
 
 _EVERY_S = 0.5
-_STUCK_LOOKS = 10  # a window that stays full for so long is worth a line
-_FULL = 0.9  # of a limit: no batch is as large as what is left
+_STUCK_LOOKS = 10  # a window that is full at so many looks in a row is logged
+_FULL = 0.9  # part of a limit that counts as full: what is left is smaller than any batch
 
 
 class OperatorLog:
-    """Compares the site with the last look at it; `tell` is called with the events."""
+    """Compares the site with its state at the last look. `tell` is called with the events."""
 
     def __init__(self, site: RunningSite, tell: Callable[[str, dict[str, Any]], None]) -> None:
         self.site = site
@@ -52,7 +52,7 @@ class OperatorLog:
         self._look_at_forest()
 
     def _look_at_forest(self) -> None:
-        """Whether the site's epoch has another forest and protocol than were asked for."""
+        """Report an epoch that has another forest and protocol than were asked for."""
         home = self.site.core.layout.home(self.site.site)
         if home is not None and home.refused and home.epoch != self._refused:
             self._refused = home.epoch
@@ -60,14 +60,14 @@ class OperatorLog:
             self.tell("forest", {"epoch": home.epoch, "refused": home.refused})
 
     def _look_at_standing(self) -> None:
-        """Whether this site takes part, and which sites of the cluster are excluded."""
+        """Report whether this site takes part, and which sites of the cluster are excluded."""
         site = self.site
         if not site.presence.excludes:
             return
         standing = site.presence.state()
         if standing != self._standing:
             before, self._standing = self._standing, standing
-            if before:  # at the start nobody is there yet
+            if before:  # at the start no site is there yet
                 say = _log.info if standing in ("present", "flushing") else _log.warning
                 say("this site: %s%s", standing, _because(site.presence.why_not()))
                 self.tell("standing", {"standing": standing})
@@ -83,7 +83,7 @@ class OperatorLog:
             self.tell("excluded", {"sites": sorted(away)})
 
     def _look_at_rollbacks(self) -> None:
-        """Deliveries that were taken back, or a past that is lost with the store."""
+        """Report deliveries that were taken back, and a past that was lost with the store."""
         if self.site.incarnation != self._incarnation:
             self._incarnation = self.site.incarnation
             _log.warning(

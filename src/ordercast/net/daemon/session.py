@@ -1,4 +1,5 @@
-"""What one client has sent through a daemon: nothing twice, in order, with its receipts."""
+"""What one client has sent through a daemon: it is sent once, in order, and the client gets its
+receipts."""
 
 import asyncio
 from collections import deque
@@ -25,9 +26,10 @@ from ordercast.net.daemon.subscription import Subscription
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.running import RunningSite
 
-PARKED_S = 10.0  # for a reader whose connection broke, where nothing is stored
-_SLACK = 2  # times what a client may have under way: the client may have given up some of it
-_REFUSED = _SLACK + 1  # times as many refusals: also of sends that are accepted and not stable
+PARKED_S = 10.0  # how long a reader without a connection is kept, if nothing is stored
+_SLACK = 2  # times what a client may have under way, because it may have given up some of it
+# Times as many refusals: also sends that are accepted and not stable may be refused.
+_REFUSED = _SLACK + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,13 @@ class ClientLimits:
 
 
 class ClientSession:
-    """Outlives connections: a client that comes back finds what it had under way.
+    """A session outlives connections: a client that comes back finds what it had under way.
 
     `_reached` has an entry for every number that is queued or followed. A number at or below
     `highest` without an entry was finished before: the store knows which batch it became.
-    `_refused` has the refused numbers: where a group was removed, their seqs may be another
-    message's by now. It holds more than a client can have under way, so no refusal is forgotten
-    before it is heard.
+    `_refused` has the refused numbers. If a group was removed, another message may have their seqs
+    by now. It holds more numbers than a client can have under way, so no refusal is forgotten
+    before the client hears it.
     """
 
     def __init__(self, site: RunningSite, client: bytes, limits: ClientLimits) -> None:
@@ -90,7 +92,7 @@ class ClientSession:
     # --- what the client reads --------------------------------------------------------------------
 
     def park(self, subscription: Subscription) -> None:
-        """Keep it for a while after its connection broke."""
+        """Keep the subscription for a while after its connection broke."""
         subscription.park()
         loop = asyncio.get_running_loop()
         timer = loop.call_later(PARKED_S, self._end_parked, subscription.number)
@@ -115,7 +117,7 @@ class ClientSession:
             self._answered = frame.answered
             self.site.answered(self.client, frame.answered)
         number = frame.number
-        if number in self._reached:  # still under way, from an earlier connection
+        if number in self._reached:  # it is still under way, from an earlier connection
             self._tell(number)
             return
         if number in self._refused:
@@ -159,8 +161,8 @@ class ClientSession:
             self._spawn(self._send_queued())
 
     async def _send_queued(self) -> None:
-        """In the order of the numbers: a send waits until the one before it has its place among the
-        site's own messages, however long the window stays full."""
+        """Send in the order of the numbers. A send waits until the one before it has its place
+        among the site's own messages, however long the window stays full."""
         try:
             while self._queue:
                 frame = self._queue[0]
@@ -189,7 +191,7 @@ class ClientSession:
     # --- what becomes of it -----------------------------------------------------------------------
 
     def _follow_accepted(self, number: int, group: Group, seq: int, count: int) -> None:
-        """Follow a send that was accepted on an earlier connection, maybe before a restart."""
+        """Follow a send that was accepted on an earlier connection, perhaps before a restart."""
         self._follow(number, Receipt(self.site.sender.receipts, group, seq + count - 1), count)
 
     def _follow(self, number: int, receipt: Receipt, count: int) -> None:
@@ -197,8 +199,8 @@ class ClientSession:
         self._spawn(self._report(number, receipt))
 
     async def _report(self, number: int, receipt: Receipt) -> None:
-        """Until it is stable, or refused because its group was removed. If the site closes, the
-        client asks again after the restart."""
+        """Report the stages of a send, until it is stable, or refused because its group was
+        removed. If the site closes, the client asks again after the restart."""
         try:
             for stage, reached in (
                 (ACCEPTED, receipt.accepted), (ORDERED, receipt.ordered), (STABLE, receipt.stable),
@@ -236,7 +238,7 @@ class ClientSession:
         self._news = []
 
     def _refuse(self, number: int, error: Error) -> None:
-        """Keep a refusal: a client that does not hear it asks again."""
+        """Keep a refusal, because a client that did not hear it asks again."""
         refusal = Rejected(number, kind_of(error), reason_of(error))
         self._refused[number] = refusal
         if len(self._refused) > _REFUSED * self.limits.messages:

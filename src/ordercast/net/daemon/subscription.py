@@ -1,4 +1,4 @@
-"""A client's subscription to a site's deliveries: sends what the client has granted, no more."""
+"""A client's subscription to a site's deliveries. It sends as much as the client has granted."""
 
 import asyncio
 from collections import deque
@@ -21,15 +21,15 @@ from ordercast.net.admin.frames import (
 )
 from ordercast.net.site.stream import GapBatch, Stream, StreamBatch, rest
 
-GRANTED_BYTES = 16 * 1024 * 1024  # at most: what was sent may wait to be read
-_LOOK_S = 0.02  # between looks for news: nobody wakes an observer
+GRANTED_BYTES = 16 * 1024 * 1024  # the most that a client can grant: it may all wait to be read
+_LOOK_S = 0.02  # pause between looks for news, because nothing wakes an observer
 
 
 async def observed(
     stream: Stream, start: int | None, attempt: int | None = None
 ) -> AsyncIterator[StreamBatch]:
-    """The deliveries for an observer, who is no reader: an operator who looks on from position 1,
-    or stops looking, must neither hold the site up nor make it shed."""
+    """The deliveries for an observer, which is no reader. An operator may begin at position 1, or
+    stop looking: that must neither hold the site up nor make it shed."""
     cursor = stream.cursor(start, attempt)
     while True:
         while not stream.has_more(cursor):
@@ -48,8 +48,8 @@ async def observed(
 
 
 class Subscription:
-    """`keep`: where the site stores nothing, keep what was sent until the client has read it, to
-    send it again on the client's next connection."""
+    """`keep`: the site stores nothing, so keep what was sent until the client has read it. It is
+    sent again on the client's next connection."""
 
     def __init__(
         self, number: int, batches: AsyncIterator[StreamBatch], wire: Wire, *, keep: bool
@@ -59,21 +59,22 @@ class Subscription:
         self._wire: Wire | None = wire
         self._batches = batches
         self._kept: deque[StreamBatch] = deque()
-        self._messages = 0  # granted and not used; below 0 after a batch larger than the rest
+        # Granted and not used; below 0 after a batch that was larger than the rest.
+        self._messages = 0
         self._bytes = 0
         self._granted: asyncio.Future[None] | None = None
         self._task = asyncio.create_task(self._run())
 
     def grant(self, messages: int, size: int, read: int) -> None:
         self._messages += messages
-        self._bytes = min(self._bytes + size, GRANTED_BYTES)  # whatever the client says
+        self._bytes = min(self._bytes + size, GRANTED_BYTES)  # whatever the client grants
         self._let_go(read)
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
 
     def _let_go(self, read: int) -> None:
-        """Drop what was read up to a position. An opening or a rollback at exactly this position
-        may not have been read yet: it stays until something after it was."""
+        """Drop what the client has read, up to a position. The client may not have read an opening
+        or a rollback at exactly this position: that stays until something after it was read."""
         kept = self._kept
         while kept and _last(kept[0]) <= read:
             if _takes_none(kept[0]) and (len(kept) < 2 or _last(kept[1]) > read):
@@ -84,12 +85,14 @@ class Subscription:
         self._task.cancel()
 
     def park(self) -> None:
-        """The connection is gone; the client may be back soon."""
+        """The connection is lost. The client may be back soon."""
         self._wire = None
 
     def resume(self, wire: Wire, start: int | None, attempt: int = 0) -> bool:
-        """Go on at `start` on a new connection, if this can; the client has come to `attempt`."""
-        for batch in list(self._kept):  # nothing is needed up to a rollback that the client knows
+        """Go on at `start` on a new connection. The client knows rollbacks up to `attempt`. False:
+        this subscription cannot begin there."""
+        # What comes before a rollback that the client knows is not needed.
+        for batch in list(self._kept):
             if isinstance(batch, Rollback) and batch.attempt <= attempt:
                 while self._kept.popleft() is not batch:
                     pass
@@ -147,7 +150,7 @@ class Subscription:
 
 
 def _takes_none(batch: StreamBatch) -> bool:
-    """Whether it stands between two positions and takes none."""
+    """Whether this stands between two positions and takes none."""
     return isinstance(batch, EpochOpened | Rollback)
 
 

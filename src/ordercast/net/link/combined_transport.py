@@ -26,14 +26,14 @@ class TransportListener(Protocol):
 
 
 class TransportHost(TransportListener, Protocol):
-    """The site, and the sites that its packets for many go to."""
+    """The site that a transport serves, with the sites that its packets for many go to."""
 
     @property
     def site(self) -> Site: ...
 
     @property
     def on_layout(self) -> list[Callable[[], None]]:
-        """Called after the layout has changed."""
+        """Functions to call after the layout has changed."""
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of its domain, and all sites of that epoch."""
@@ -82,16 +82,18 @@ class CombinedTransport(ABC):
 
     @abstractmethod
     def share(self, sends: Sends) -> Sends:
-        """Send what goes to many; the caller sends the rest."""
+        """Send the frames that go to many sites at once. Returns the others, which the caller
+        sends."""
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """For operators."""
+        """The state of the transport, for operators."""
 
     def ways_status(
         self, chosen: str, reached: Mapping[Site, None], silence: str
     ) -> dict[str, Any]:
-        """For operators: the way in which each peer is served, and why not in the chosen one."""
+        """For operators: the way in which each peer is served, and why some are not served in the
+        chosen way."""
         peers = [site for site in self._host.members()[1] if site != self._host.site]
         silent = [site for site in peers if site not in reached]
         return {

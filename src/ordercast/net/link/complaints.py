@@ -1,9 +1,9 @@
-"""What is wrong with a peer or a stranger, said once.
+"""Troubles with peers and strangers: each is logged once.
 
 A cause is one of a few fixed phrases; the detail describes the first occurrence. The same cause of
 the same peer is counted, and not logged again until the peer has had a connection that lasted.
-Strangers are known by their host. When there are so many hosts that somebody must be making them
-up, further ones are only counted.
+Strangers are known by their host. A stranger can make hosts up: after `STRANGERS` pairs of host and
+cause, further hosts are only counted.
 """
 
 import logging
@@ -16,7 +16,8 @@ STRANGERS = 1_024  # (host, cause) pairs that are logged
 
 
 class LinkTrouble(Exception):
-    """Why a connection is not made, or not kept; `usual`: nothing is wrong yet."""
+    """Why a connection is not made, or not kept. `usual`: this happens also when nothing is
+    wrong."""
 
     def __init__(self, cause: str, detail: str = "", *, usual: bool = False) -> None:
         super().__init__(f"{cause}: {detail}" if detail else cause)
@@ -27,11 +28,11 @@ class LinkTrouble(Exception):
 class Complaints:
     def __init__(self, log: logging.Logger, known: Container[str]) -> None:
         self._log = log
-        self._known = known  # sites, which come and go
+        self._known = known  # the names of the sites, which come and go
         self._said_of_sites: set[tuple[str, str]] = set()
         self._said_of_strangers: set[tuple[str, str]] = set()
         self._crowded = False
-        self.counts: Counter[str] = Counter()  # by cause, logged or not
+        self.counts: Counter[str] = Counter()  # how often each cause occurred, logged or not
 
     def say(self, who: str, trouble: LinkTrouble) -> None:
         """Log a trouble, unless it was said before."""
@@ -49,18 +50,19 @@ class Complaints:
                 self._log.warning("refusals of many hosts: further hosts are only counted")
 
     def note(self, site: str, what: str, detail: str) -> None:
-        """Log what is not wrong; once, because it may happen ten times a second."""
+        """Log something that is no trouble. It is logged once, because it may happen ten times a
+        second."""
         if (site, what) not in self._said_of_sites:
             self._said_of_sites.add((site, what))
             self._log.info("%s: %s (%s)", site, what, detail)
 
     def forget(self, site: str) -> None:
-        """The site has been connected for a while: troubles from now on are said again."""
+        """The site has been connected for a while: log its next troubles again."""
         if self.part(site) - {CONNECTED}:
             self._log.info("%s: connected, and well again", site)
 
     def part(self, site: str) -> set[str]:
-        """Forget what was said of a site that has left or started again; the causes."""
+        """Forget what was logged of a site that has left or started again. Returns the causes."""
         said = {cause for who, cause in self._said_of_sites if who == site}
         self._said_of_sites -= {(site, cause) for cause in said}
         return said

@@ -25,7 +25,7 @@ from ordercast.wire.pipes import PIPE_FRAMES, PipeFrame
 
 READ_BYTES: Final = 262_144
 STRANGER_READ_BYTES: Final = 4_096
-PLAIN_BYTES: Final = READ_BYTES + 65_536  # decrypted: one read, and a record begun in the last one
+PLAIN_BYTES: Final = READ_BYTES + 65_536  # decrypted: one read, and the rest of an earlier record
 
 TOO_SLOW: Final = "too slow to say hello"
 TOO_MUCH: Final = "too much before its hello"
@@ -39,33 +39,34 @@ _OF_TRANSPORTS = (Ack, *PIPE_FRAMES)  # a ping is an Ack
 
 
 def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
-    """What a guest may say: how many records it knows, nothing else."""
+    """A guest's frames without what a guest may not say: it may only tell how many records it
+    knows."""
     return [Fed(frame.count, ()) for frame in frames if isinstance(frame, Fed)]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    strangers: int = 256  # connections that have not said a valid hello
-    strangers_elsewhere: int = 128  # of them, from hosts where no peer is
-    crowd: int = 32  # from so many strangers on, they get less time
-    stranger_bytes: int = 32_768  # in a TLS handshake and a hello
-    guests: int = 32  # connected sites that were of this cluster
-    pipes: int = 64  # relayed here, and ending here
-    pipes_of_peer: int = 32  # of them relayed, of one site
-    congested_bytes: int = 1_048_576  # waiting to be written: no more is asked for
-    write_bytes: int = 67_108_864  # waiting to be written: the connection is dropped
+    strangers: int = 256  # connections without an accepted hello
+    strangers_elsewhere: int = 128  # strangers from hosts where no peer is
+    crowd: int = 32  # so many strangers are a crowd: they get less time
+    stranger_bytes: int = 32_768  # the most that a stranger may send: a TLS handshake and a hello
+    guests: int = 32  # connected sites that are no longer in this cluster
+    pipes: int = 64  # the most pipes that are relayed here, and the most that end here
+    pipes_of_peer: int = 32  # the most pipes that are relayed here for one site
+    congested_bytes: int = 1_048_576  # so much waits to be written: the driver is told to wait
+    write_bytes: int = 67_108_864  # so much waits to be written: the connection is dropped
 
 
 @dataclass(frozen=True, slots=True)
 class LinkTimes:
-    """Nanoseconds."""
+    """Times in nanoseconds."""
 
     suspect: int = SECOND
     handshake: int = 5 * SECOND
-    hurry: int = SECOND  # the same, while there is a crowd
+    hurry: int = SECOND  # as `handshake`, while there is a crowd
     redial_least: int = SECOND // 20
     redial_most: int = 2 * SECOND
-    linger: int = SECOND  # of the second of two connections
+    linger: int = SECOND  # how long the second of two connections is still read
 
 
 class ConnectionOwner(Protocol):
@@ -89,8 +90,8 @@ class ConnectionOwner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`dialled` is the site that was wanted, None on an accepted connection. `through` is the site
-    that relays it, empty on a direct connection."""
+    """`dialled` is the site that this site dialled, None on an accepted connection. `through` is
+    the site that relays the connection, empty on a direct one."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._buffer = owner.read_buffer[:STRANGER_READ_BYTES]
         self._session = session
-        self._secure = session is None  # or the handshake is done
+        self._secure = session is None  # there is no TLS, or its handshake is done
         self._proof = proof
         self._greeting = bytearray()
         self._splitter = FrameSplitter()
@@ -112,16 +113,16 @@ class Connection(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self.dialled = dialled
         self.through = through
-        self.peer: Site | None = None  # once its hello is accepted
-        self.claimed: Site | None = None  # what the hello said, accepted or not
+        self.peer: Site | None = None  # known when its hello is accepted
+        self.claimed: Site | None = None  # the name in its hello, accepted or not
         self.host = "?"
-        self.complaint: LinkTrouble | None = None  # why it was closed here
-        self.over = False  # nothing more is handed over or written
-        self.our_number = self.their_number = 0  # of the hellos
-        self.boot = 0  # of the peer
-        self.terms: Mapping[str, str] = {}  # that its hello named
-        self.parted = False  # with a site that is no peer any more
-        self.guest = False  # a site that is of this cluster no longer
+        self.complaint: LinkTrouble | None = None  # why this site closed it
+        self.over = False  # nothing more is read or written
+        self.our_number = self.their_number = 0  # the numbers of the two hellos
+        self.boot = 0  # the peer's
+        self.terms: Mapping[str, str] = {}  # the terms in the peer's hello
+        self.parted = False  # the other site is no peer any more
+        self.guest = False  # the other site is no longer in this cluster
         self.heard_at = self.wrote_at = self._loop.time()
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
 
@@ -154,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._secure = self._session.handshake()
         finally:
-            self._write(self._session.outgoing())  # also the alert that tells why not
+            self._write(self._session.outgoing())  # also the alert that tells the peer why
         if self._secure:
             self._owner.secured(self)
 
@@ -173,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         self._send(said if self._proof is None else self._proof.seal(said))
 
     def admit(self, hello: Hello) -> None:
-        """Its hello is accepted: from now on there are frames."""
+        """Its hello is accepted: frames follow."""
         self.peer, self.their_number, self.terms = hello.site, hello.number, hello.terms
         self.boot = hello.boot
         self._buffer = self._owner.read_buffer
@@ -202,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
             if trouble.cause == NOT_PROVED:
                 self._write(REFUSED)
             self.fail(trouble)
-        except Error as error:  # of the codec, or of a site that such a frame makes no sense to
+        except Error as error:  # the codec or the site refuses a frame
             self.fail(LinkTrouble(WRONG_FRAME, str(error)))
 
     def _decrypt(self, session: TlsSession, data: memoryview) -> memoryview:
@@ -259,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.took(self.peer, frames)
 
     def _without_own(self, frames: list[WireFrame]) -> list[WireFrame]:
-        """The frames that are for the site; pings and pipes are for the transport."""
+        """The frames that are for the site. Pings and frames of pipes go to the transport."""
         rest: list[WireFrame] = []
         for frame in frames:
             if isinstance(frame, PIPE_FRAMES):
@@ -272,7 +273,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def cut(self) -> bool:
-        """Whether it ends within a frame."""
+        """Whether the connection ended within a frame."""
         return self._splitter.held > 0
 
     # --- writing --------------------------------------------------------------------------------
@@ -294,7 +295,8 @@ class Connection(asyncio.BufferedProtocol):
             self._send(b"".join(encoded))
 
     def _encodable(self, frames: Sequence[WireFrame]) -> list[bytes]:
-        """The frames without those that the other end would refuse and hang up for."""
+        """The frames as bytes. A frame that the other end would refuse is left out: it would drop
+        the connection."""
         encoded = []
         for frame in frames:
             try:
@@ -305,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
         return encoded
 
     def ping(self, boot: int) -> None:
-        if not self.over:  # it may have failed, and its end be under way
+        if not self.over:  # it may have failed, and `connection_lost` has yet to come
             self._send(encode_frame(Ack(boot, 0, ())))
 
     def _send(self, data: bytes) -> None:
@@ -341,18 +343,18 @@ class Connection(asyncio.BufferedProtocol):
     # --- ending ---------------------------------------------------------------------------------
 
     def fail(self, trouble: LinkTrouble) -> None:
-        """Close it for a reason, which is logged once."""
+        """Close the connection, and log the reason once."""
         if self.over:
             return
         self.complaint = trouble
         self._owner.complain(self, trouble)
         if self.peer is None:
-            self.close()  # not at once: the alert or answer that tells why still goes out
+            self.close()  # not `abort`: the alert or the answer that tells why still goes out
         else:
             self.abort()
 
     def close(self) -> None:
-        """After everything written so far."""
+        """Close the connection when everything that was written has gone out."""
         if self.over or self._transport is None:
             return
         if self._session is not None and self._secure:
@@ -376,5 +378,5 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def is_ping(frame: Ack) -> bool:
-    """Whether it is a sign of life of a connection; in a site's acknowledgement `of` is never 0."""
+    """Whether the frame is only a sign of life. In an acknowledgement of a site `of` is never 0."""
     return not frame.of and not frame.acks

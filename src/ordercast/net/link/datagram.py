@@ -1,7 +1,7 @@
-"""A UDP socket in an IP multicast group: datagrams to all, datagrams from all (IPv4).
+"""A UDP socket in an IP multicast group (IPv4).
 
 A time to live of 0 keeps datagrams within the machine, 1 within its network; no default here is
-higher. What the system does not take at once is dropped: streams repair that.
+higher. If the system does not take a datagram at once, it is dropped: streams repair that.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Final
 
 from ordercast.wire.datagrams import LARGEST_DATAGRAM
 
-RECEIVE_BYTES: Final = 4 * 1024 * 1024  # of the system's buffer, if it gives as much
-_TURN = 128  # datagrams read before others get their turn
+RECEIVE_BYTES: Final = 4 * 1024 * 1024  # of the system's buffer, if it gives so much
+_TURN = 128  # datagrams that are read before other callbacks run
 
 
 class DatagramSocket:
-    """`took` is called with all datagrams of one turn."""
+    """`took` is called with all datagrams of one turn of the event loop."""
 
     def __init__(self, took: Callable[[list[bytes]], None]) -> None:
         self._took = took
@@ -27,7 +27,8 @@ class DatagramSocket:
         self.unsent = 0
 
     def open(self, address: tuple[str, int], interface: str, ttl: int) -> None:
-        """Join the group on the interface with this address (of a host: resolved). OSError."""
+        """Join the group on the interface that has this address; the name of a host is resolved.
+        Raises OSError."""
         local = socket.gethostbyname(interface)
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -38,9 +39,9 @@ class DatagramSocket:
             with contextlib.suppress(OSError):
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
             try:
-                made.bind(address)  # so that only datagrams of this group come
+                made.bind(address)  # so that only datagrams of this group arrive
             except OSError:
-                made.bind(("", address[1]))  # where the system binds no group
+                made.bind(("", address[1]))  # some systems cannot bind to a group
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
             made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(local))
@@ -57,13 +58,13 @@ class DatagramSocket:
             return
         try:
             self._socket.sendto(data, self._to)
-        except OSError:  # no room, or no network: as if it were lost
+        except OSError:  # no room, or no network: the datagram is lost
             self.unsent += 1
 
     def _read(self) -> None:
         assert self._socket is not None
         datagrams: list[bytes] = []
-        with contextlib.suppress(OSError):  # nothing more, or news of one that was sent
+        with contextlib.suppress(OSError):  # nothing more to read, or a failed send
             while len(datagrams) < _TURN:
                 datagrams.append(self._socket.recv(LARGEST_DATAGRAM))
         if datagrams:

@@ -1,8 +1,9 @@
 """When a link goes through a third site, and through which one.
 
-A peer that gives no sign of life for half of `suspect`, while it is wanted, is looked for by way of
-the other sites, one after another; the direct connection, or the dial, goes on meanwhile. The sites
-are asked in the order of their names. Those that refuse are asked again after a pause that grows.
+A peer is looked for through other sites if it is wanted and has given no sign of life for half of
+`suspect`. The other sites are asked one after another, in the order of their names. Sites that
+refuse are asked again after a pause that grows. The direct connection, or the dial, goes on
+meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,24 +16,24 @@ from ordercast.model.options import SECOND
 from ordercast.net.link.connection import Connection, LinkTimes
 from ordercast.net.link.peers import Peer
 
-RELAYS: Final = 8  # sites that are asked one after another, before a pause
-WANTED_RELAYS: Final = 3  # sites that are dialled when too few are connected that could be asked
+RELAYS: Final = 8  # sites that are asked one after another before a pause
+WANTED_RELAYS: Final = 3  # if fewer sites can be asked, others are dialled
 
 
 @dataclass(slots=True)
 class Detour:
     """The search for a way to one peer."""
 
-    asked: Connection | None = None  # under way
+    asked: Connection | None = None  # the connection that is being made
     asked_at: float = 0.0
     turn: int = 0  # how many sites were asked
-    left: int = 0  # to be asked before the next pause
+    left: int = 0  # how many sites are asked before the next pause
     rounds: int = 0
     not_before: float = 0.0
 
 
 class Detours:
-    """State: the peers that are looked for."""
+    """State: the peers that are looked for, each with its search."""
 
     def __init__(
         self,
@@ -52,13 +53,14 @@ class Detours:
         self._detours: dict[Site, Detour] = {}
 
     def silent(self, peer: Peer, now: float) -> bool:
-        """Whether the peer has been silent for longer than links are."""
+        """Whether the peer has been silent for longer than a working link is."""
         return peer.silence(now) > self._suspect / 2
 
     def look(self, peers: Iterable[Peer], now: float) -> None:
-        """Called several times within half of `suspect`."""
+        """Start, continue or end the searches. This is called several times within half of
+        `suspect`."""
         for peer in peers:
-            # The site whose name sorts first begins: so they seldom both ask.
+            # The site whose name sorts first begins, so both seldom ask at once.
             grace = self._suspect / 10 if self._us > peer.name else 0.0
             if not peer.wanted or peer.guest or not self.silent(peer, now - grace):
                 self._rest(peer)
@@ -71,7 +73,8 @@ class Detours:
                 detour.asked.abort()  # `ended` asks the next site
 
     def _patience(self, detour: Detour) -> float:
-        """With TLS it takes several times the way there and back."""
+        """How long to wait for a site that was asked. With TLS an answer takes several round
+        trips."""
         return min(self._suspect / 2 * 2.0 ** min(detour.rounds, 8), self._longest)
 
     def _ask(self, peer: Peer, detour: Detour, now: float) -> None:
@@ -92,7 +95,7 @@ class Detours:
         detour.asked = self._open_pipe(relay, peer.name)
 
     def _relays(self, peer: Peer, now: float) -> list[Connection]:
-        """The connections to sites that can be asked, in the order of their names."""
+        """The connections to sites that can be asked, in the order of the sites' names."""
         others = (each for _, each in sorted(self._peers.items()) if each is not peer)
         return [
             each.direct
@@ -107,7 +110,7 @@ class Detours:
         detour.left = 0
 
     def failed(self, peer: Peer, connection: Connection, now: float) -> None:
-        """A connection through another site was not made."""
+        """The connection through another site was not made: ask the next site, or pause."""
         detour = self._detours.get(peer.name)
         if detour is None or detour.asked is not connection:
             return
@@ -129,7 +132,7 @@ class Detours:
             self._detours[peer.name] = Detour(turn=detour.turn)
 
     def _rest(self, peer: Peer) -> None:
-        """The peer is heard: nothing is looked for."""
+        """The peer is heard: stop looking for it."""
         detour = self._detours.get(peer.name)
         if detour is not None:
             asked, detour.asked = detour.asked, None

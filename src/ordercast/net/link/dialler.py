@@ -14,7 +14,7 @@ UNREACHABLE = "cannot be reached"
 
 
 class Dialler:
-    """Makes connections with `make`; what fails is complained of, and tried again after a pause."""
+    """Makes connections with `make`. A failed dial is complained of, and repeated after a pause."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Dialler:
         self._closed = False
 
     def want(self, peer: Peer) -> None:
-        """Dial now, unless a dial is under way or its pause is."""
+        """Dial now, unless a dial or its pause is under way."""
         if not peer.wanted:
             peer.wanted, peer.lost_at = True, self._loop.time()
         if peer.barred or peer.dialling or peer.name in self._timers or self._closed:
@@ -46,7 +46,7 @@ class Dialler:
         self._dials[peer.name] = self._loop.create_task(self._dial(peer))
 
     def failed(self, peer: Peer) -> None:
-        """The dial led to nothing."""
+        """The dial made no connection that is used."""
         peer.dialling = False
         peer.failures += 1
         if peer.direct is None:
@@ -115,11 +115,11 @@ class Dialler:
             self._complain(peer, LinkTrouble(UNREACHABLE, detail, usual=new))
             self.failed(peer)
         finally:
-            if self._dials.get(peer.name) is asyncio.current_task():  # not one begun since
+            if self._dials.get(peer.name) is asyncio.current_task():  # no other dial has begun
                 del self._dials[peer.name]
 
     def _abandon(self, made: list[Connection]) -> None:
-        """End connections whose making was cancelled: uvloop does not tell them."""
+        """End connections whose dial was cancelled: uvloop does not tell them."""
         for connection in made:
             connection.over = True
             self._forget(connection)

@@ -29,8 +29,8 @@ HELLO_BYTES: Final = 4_096  # header included
 INSTANCE_BYTES: Final = 8
 TERMS: Final = 32
 REASON: Final = 400  # characters
-FOUNDING: Final = "founding"  # a newcomer has yet to learn this term
-FORESTS: Final = "forests"  # of the founding; who came later never learns it
+FOUNDING: Final = "founding"  # a newcomer does not know this term yet
+FORESTS: Final = "forests"  # of the founding; sites that were added later never learn it
 
 _HINTS = {
     FOUNDING: ": two clusters of one name, a store of an earlier one, or another release",
@@ -53,7 +53,7 @@ OUR_STORE: Final = "our store is an older copy"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a site says of itself, apart from its name. The first term that differs is named."""
+    """What a site says of itself beside its name. A refusal names the first term that differs."""
 
     cluster: str
     boot: int = 1
@@ -63,17 +63,17 @@ class Identity:
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     cluster: str
-    site: Site  # who speaks
+    site: Site  # the speaker
     to: Site
     incarnation: int
     boot: int
-    instance: bytes  # drawn at random by each process: two of one site are told apart
-    number: int  # of the speaker's hellos, to anybody
-    answers: int  # the number of the hello that this one answers; 0 from the one who dialled
-    gone: int  # of the other's hellos: connections with numbers up to this have ended here
+    instance: bytes  # drawn at random by each process: it tells two processes of one site apart
+    number: int  # of this hello, among all hellos of the speaker
+    answers: int  # the number of the hello that this one answers; 0 if the speaker dialled
+    gone: int  # connections with the other's hellos up to this number have ended here
     terms: dict[str, str]
-    refusal: str = ""  # why the hello that this one answers is refused
-    heard: StorePoint | None = None  # the furthest point of the other's store that it has told
+    refusal: str = ""  # why the other's hello is refused
+    heard: StorePoint | None = None  # the furthest known point of the other's store
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -91,7 +91,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
-    """The hello at the beginning of `data` and its length, or None while there is too little."""
+    """The hello at the beginning of `data`, and its length. None: more bytes must come."""
     if data[: len(MAGIC)] != MAGIC[: len(data)]:
         raise LinkTrouble(NOT_A_HELLO, _guess(bytes(data[:8])))
     if len(data) < HEADER_BYTES:
@@ -137,7 +137,8 @@ def _guess(start: bytes) -> str:
 
 
 def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, object]) -> None:
-    """Refuse a hello unless it is of a site of our cluster, means us, and agrees on the terms."""
+    """Raise LinkTrouble unless the hello comes from a site of our cluster, is meant for us, and
+    agrees on the terms."""
     if hello.cluster != ours.cluster:
         raise LinkTrouble(OTHER_CLUSTER, f"{hello.cluster!r}, this one is {ours.cluster!r}")
     if hello.site == site:
@@ -161,15 +162,16 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
 
 
 def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:
-    """Whether the speaker was admitted once: only then it knows the founding. It is retired, or we
-    have not heard of it yet. A site that does not know the founding itself knows no roster, and
-    listens to every site that does."""
+    """Whether the speaker was in the cluster once: only then does it know the founding. It is
+    retired, or we have not heard of it yet. A site that does not know the founding knows no roster
+    either, and listens to every site that does."""
     there = theirs.get(FOUNDING, "")
     return there != "" and ours.get(FOUNDING) in ("", there)
 
 
 def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
-    """Refuse terms other than ours; a founding that is not known yet does not differ."""
+    """Raise LinkTrouble if the terms differ from ours. A founding that one side does not know yet
+    does not differ."""
     for name in (*ours, *sorted(theirs)):
         here, there = ours.get(name), theirs.get(name)
         if here == there or (name in _HINTS and "" in (here, there)):

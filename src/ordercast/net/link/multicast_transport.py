@@ -1,7 +1,8 @@
-"""A transport that sends to many at once where it can: streams over UDP multicast beside TCP.
+"""A transport that sends to many sites at once over UDP multicast, and everything else over TCP.
 
-What goes to several peers is taken out of a burst (`share`) and sent as a packet of this site's
-stream to the peers that say they hear it. The other peers get it over TCP (docs/dissemination.md).
+`share` takes out of a burst the frames that go to several peers. They are sent as packets of this
+site's stream to the peers that say they hear it. The other peers get them over TCP
+(docs/dissemination.md).
 """
 
 import asyncio
@@ -44,7 +45,7 @@ _TIMER_S = 0.0005  # how finely the loop keeps time
 
 
 class MulticastTransport(CombinedTransport):
-    """Sends packets as sealed datagrams, as `ByStreams` says, and everything else over TCP."""
+    """Sends packets as sealed datagrams, as `ByStreams` decides, and everything else over TCP."""
 
     def __init__(
         self, host: TransportHost, config: MulticastConfig, seal: MakeSeal, make: MakePlainTransport
@@ -54,9 +55,9 @@ class MulticastTransport(CombinedTransport):
         self._seal = seal
         size = config.datagram_bytes - OVERHEAD_BYTES
         self.way = ByStreams(host.site, _drawn(), StreamLimits(piece_bytes=size))
-        self._seals: dict[int, Seal] = {}  # made of the way's keys
+        self._seals: dict[int, Seal] = {}  # made from the keys of the way
         self._socket = DatagramSocket(self._took)
-        self._why = "not started"  # no datagrams; empty when there are
+        self._why = "not started"  # why there are no datagrams; empty if there are
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
         self._held_back: tuple[
@@ -169,7 +170,7 @@ class MulticastTransport(CombinedTransport):
         self._pump()
 
     def _pump(self) -> None:
-        """Do what the streams ask for, and ring when they want to be asked again."""
+        """Do what the streams ask for, and set the timer for their next call."""
         if self._why:
             return
         now = time.monotonic_ns()
@@ -188,8 +189,8 @@ class MulticastTransport(CombinedTransport):
         self._arm(now, box.alarm)
 
     def _hold_back(self) -> None:
-        """Tell the site to hold back while the stream has more than it can send soon. The end is
-        told also for peers that have left the epoch meanwhile."""
+        """Tell the site to hold back while the stream has more than it can send soon. Peers that
+        have left the epoch meanwhile are told the end too."""
         before = self._held_back
         full = self.way.full(bool(before))
         if full == bool(before):

@@ -4,24 +4,23 @@ Either site may dial, a connection can be dead at one end only, and a site can b
 a hello carries three numbers (`number`, `answers`, `gone`) and the start of the process that says
 it (`incarnation`, `boot`, `instance`):
 
-- A start that is earlier than one heard of is refused; a later one replaces the connection there
-is.
-  Of two processes of the same start, the one that is connected stays.
-- A site dials once at a time, so a later dial means that its earlier one has ended. A hello that is
-  not later than the last one is a repetition.
-- When both sites have dialled there are two good connections. The one dialled by the site whose
-name
-  sorts first is kept; the other is read for a while and closed, so that nothing under way is lost.
-- `gone` tells these two cases apart: the speaker has seen our connection end, and we have not. A
-  site that asks for a pipe says so of a direct connection that is silent.
-- A direct connection is better than a pipe: with one of each, the pipe is the one that goes. Where
-  the peer has dialled, it goes when the peer has had our answer, and says so by a ping: a link may
-  be broken one way.
+- A start that is earlier than a known one is refused. A later one replaces the connection of the
+  earlier one. Of two processes of the same start, the connected one stays.
+- A site dials once at a time, so a later dial means that its earlier one has ended. A hello whose
+  number is not above the last one is a repetition.
+- When both sites have dialled there are two good connections. The one that was dialled by the site
+  whose name sorts first is kept. The other is read for a while and then closed, so that nothing
+  under way is lost.
+- `gone` tells the last two cases apart: it says that the speaker has seen our connection end, even
+  if we have not. A site that asks for a pipe says this of a silent direct connection.
+- A direct connection is better than a pipe. If there is one of each, the pipe is closed. If the
+  peer dialled the direct one, the pipe is closed when a ping shows that the peer has our answer: a
+  link may be broken in one direction.
 
-A guest is a site that was of this cluster and dials again: it must hear that it is retired. It may
-say how much it knows, nothing else, and is forgotten when it goes. A newcomer knows only the sites
-of its cluster file, so it listens to every site that comes: the manager may be a site that was
-added.
+A guest is a site that was in this cluster and dials again: it must hear that it is retired. It may
+only tell how much it knows, and is forgotten when its connection ends. A newcomer knows only the
+sites of its cluster file, so it listens to every site that comes: the manager may be a site that
+was added.
 """
 
 import random
@@ -39,29 +38,29 @@ OLDER_START: Final = "an earlier start of the site"
 TWICE: Final = "two processes of one site"
 OLD_HELLO: Final = "an old hello again"
 
-ABANDONED_MOST: Final = 60 * SECOND  # between dials of a peer whose direct connections do not last
+ABANDONED_MOST: Final = 60 * SECOND  # longest pause between dials if connections do not last
 
-KEPT = "kept"  # the only one
-REPLACED = "replaced"  # in the place of one that has ended at the other side
-RESTARTED = "restarted"  # in the place of one of an earlier start
+KEPT = "kept"  # it is the only one
+REPLACED = "replaced"  # in place of one that has ended at the other side
+RESTARTED = "restarted"  # in place of one of an earlier start
 SECOND_KEPT = "second kept"
 SECOND_RETIRED = "second retired"
-SECOND_WAITS = "second waits"  # for a ping
+SECOND_WAITS = "second waits"  # until a ping comes
 
 
 class Unneeded(Exception):
-    """A second connection that neither site needs: closed without a word."""
+    """A second connection that neither site needs. It is closed without a complaint."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """One link as an operator sees it. Counts are over all connections since the start."""
+    """The state of one link, for operators. Counts are over all connections since the start."""
 
     peer: Site
-    state: str  # connected, dialling, waiting (to dial again) or idle (nothing to say so far)
+    state: str  # connected, dialling, waiting (to dial again) or idle (nothing was sent so far)
     address: str
-    since_s: float  # in this state
-    heard_s: float | None  # since anything came, while connected
+    since_s: float  # how long it has been in this state
+    heard_s: float | None  # how long nothing has been heard, while connected
     connections: int
     bytes_in: int
     bytes_out: int
@@ -69,7 +68,7 @@ class LinkStatus:
     frames_out: int
     waiting_bytes: int  # to be written
     last_error: str
-    mistakes: int = 0  # times that the peer said what it may not, and was dropped
+    mistakes: int = 0  # how often the peer broke a rule and was dropped
     through: Site = ""  # the site that relays the connection; empty where it is direct
 
 
@@ -81,34 +80,34 @@ class Peer:
         self._us = us
         self._times = times
         self.current: Connection | None = None
-        self.retired: list[Connection] = []  # read until they end
+        self.retired: list[Connection] = []  # they are read until they end
         self.waits: Connection | None = None  # a direct one beside a pipe, until its ping comes
-        self.barred = ""  # why it is not dialled; it may dial
-        self.guest = False  # on no roster that is known here: a peer while it is connected
+        self.barred = ""  # why this site does not dial it; it may dial this site
+        self.guest = False  # it is on no roster known here: a peer only while connected
         self.dialling = False
-        self.wanted = False  # so it is dialled again when lost
-        self.failures = 0  # of dials, in a row
-        self.gone = 0  # see Hello
+        self.wanted = False  # it is dialled again when the connection is lost
+        self.failures = 0  # failed dials in a row
+        self.gone = 0  # as in `Hello`
         self._instance = b""
         self._newest = (0, 0)  # incarnation and boot
         # Under `exclude` a site may come back without its store: the voters decide about it.
         self.anew = (terms or {}).get("policy") == "exclude"
         # Numbers of the last hellos on connections that the peer dialled: directly, and by pipe.
         self._last_dials = {False: 0, True: 0}
-        self.lost_at = 0.0  # since when there is no connection, or it is wanted
-        self.abandoned = 0  # direct connections that did not last and were left for a pipe
+        self.lost_at = 0.0  # since when there is no connection, or since when one is wanted
+        self.abandoned = 0  # direct connections that did not last, so that a pipe replaced them
         self.congested = False  # as the driver was told
         self.settled = False  # the current connection has lasted
         self.since = 0.0
         self.connections = 0
         self.last_error = ""
         self.mistakes = 0
-        self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of connections that have ended
+        self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of ended connections
 
     # --- which connection counts ------------------------------------------------------------------
 
     def meet(self, connection: Connection, hello: Hello) -> str:
-        """The role of a connection from now on, by its hello, which was checked before."""
+        """The role of a connection from now on, by its hello. The hello was checked before."""
         start = (hello.incarnation, hello.boot)
         if self.anew and self.current is None and hello.instance != self._instance:
             self._newest = (0, 0)
@@ -116,7 +115,7 @@ class Peer:
             raise LinkTrouble(
                 OLDER_START, f"boot {hello.boot}, while boot {self._newest[1]} has been here"
             )
-        if hello.answers != connection.our_number:  # ours is 0 when the peer dialled
+        if hello.answers != connection.our_number:  # `our_number` is 0 if the peer dialled
             raise LinkTrouble(OLD_HELLO, "it answers another one than ours")
         if hello.instance != self._instance:
             if self._instance and start == self._newest and start != (0, 0):
@@ -155,11 +154,11 @@ class Peer:
         if dialler == min(self.name, self._us):
             return SECOND_KEPT
         if connection.dialled is None:
-            raise Unneeded  # the peer has answered our dial before we saw this one
+            raise Unneeded  # our own dial is already answered
         return SECOND_RETIRED
 
     def _role_beside_pipe(self, connection: Connection) -> str:
-        """Of a direct connection and a pipe, which are both good, the direct one is kept."""
+        """A direct connection and a pipe are both good: the direct one is kept."""
         if not connection.through:
             return SECOND_WAITS if connection.dialled is None else SECOND_KEPT
         if connection.dialled is None:
@@ -188,7 +187,7 @@ class Peer:
         self.since = now
 
     def down(self, now: float) -> list[Connection]:
-        """There is no connection any more: those there were, the current one first."""
+        """There is no connection any more. Returns those that there were, the current one first."""
         assert self.current is not None
         there = [self.current, *self.retired]
         self.gone = max(self.gone, *(each.their_number for each in there))
@@ -200,11 +199,11 @@ class Peer:
     # --- dialling again -------------------------------------------------------------------------
 
     def pause(self) -> float:
-        """Seconds before the next dial: doubling, drawn at random, and a little shorter at the site
-        whose name sorts first, so that both seldom dial at once."""
+        """Seconds before the next dial. The pause doubles, and is drawn at random. It is a little
+        shorter at the site whose name sorts first, so that both seldom dial at once."""
         times = self._times
         most = min(times.redial_least << min(self.failures, 16), times.redial_most)
-        if self.abandoned > 1:  # it is made, and then carries nothing
+        if self.abandoned > 1:  # connections are made, and then carry nothing
             most = min(times.redial_most << min(self.abandoned - 1, 16), ABANDONED_MOST)
         wait = most * random.uniform(0.5, 1.0)
         if self._us > self.name:
@@ -212,8 +211,8 @@ class Peer:
         return wait / SECOND
 
     def watch(self, now: float, boot: int, *, slept: bool) -> bool:
-        """Send a sign of life where we are silent, and end a connection whose peer is silent. True
-        once: when a direct connection has lasted."""
+        """Send a sign of life if we are silent, and end a connection whose peer is silent. Returns
+        True once, when a direct connection has lasted."""
         connection, suspect = self.current, self._times.suspect / SECOND
         if slept:
             self.lost_at = now
@@ -289,7 +288,8 @@ class Peers(dict[Site, Peer]):
         return self.setdefault(name, self._made(name))
 
     def guest(self, name: Site, limits: LinkLimits) -> Peer:
-        """A new guest; refused when there are many. The caller keeps it if it admits it."""
+        """A new guest. Raises LinkTrouble if there are too many. The caller adds it to the peers
+        when it is admitted."""
         there = sum(peer.guest for peer in self.values())
         if there >= limits.guests:
             raise LinkTrouble(

@@ -1,7 +1,7 @@
-"""One direct connection as the carrier of pipes: their numbers, and whose turn it is to write.
+"""A direct connection as the carrier of pipes: their numbers, and which pipe writes next.
 
-Bytes of pipes wait here while much else waits to be written to the connection. So they never hold
-its own frames up by more than SHARE_BYTES, and pipes take turns, one piece each.
+The bytes of pipes wait here while much else waits to be written to the connection. So pipes never
+delay the connection's own frames by more than SHARE_BYTES. Pipes take turns, one piece each.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import WRONG_FRAME, Connection
 from ordercast.wire.pipes import PipeData, PipeEnd, PipeFrame, PipeRoom
 
-SHARE_BYTES: Final = 262_144  # waiting to be written: pipes add no more
-AGAIN_S: Final = 0.005  # until the carrier is looked at again
+SHARE_BYTES: Final = 262_144  # if so much waits to be written, pipes add no more
+AGAIN_S: Final = 0.005  # pause before the carrier tries again
 
 
 class PipeSide(Protocol):
-    """What a number on a carrier leads to: an end of the pipe, or a relay."""
+    """What a number on a carrier leads to: the end of a pipe, or a relay."""
 
     def took(self, data: bytes) -> None: ...
     def given_room(self, count: int) -> None: ...
@@ -30,15 +30,15 @@ class PipeSide(Protocol):
 
 
 class PipeWriter:
-    """The bytes of one pipe on the way to its carrier."""
+    """The bytes of one pipe that wait for its carrier."""
 
     def __init__(self, carrier: "PipeCarrier", number: int) -> None:
         self.carrier = carrier
         self.number = number
         self.buffer = bytearray()
-        self.room = PIPE_WINDOW  # bytes that may be written
-        self._end: str | None = None  # to be said after the last byte
-        self.queued = False  # in the carrier's line
+        self.room = PIPE_WINDOW  # bytes that the other end has room for
+        self._end: str | None = None  # why the pipe ends; told after the last byte
+        self.queued = False  # it stands in the carrier's line
 
     def fits(self, count: int) -> bool:
         """Whether the other end has made room for so many more bytes."""
@@ -55,7 +55,7 @@ class PipeWriter:
         self.carrier.want(self)
 
     def finish(self, why: str) -> None:
-        """End the pipe after what is written so far."""
+        """End the pipe after the bytes that were written so far."""
         self._end = why
         self.carrier.want(self)
 
@@ -64,7 +64,7 @@ class PipeWriter:
         return self.room > 0 if self.buffer else self._end is not None
 
     def step(self) -> None:
-        """Write one piece, or the end."""
+        """Write one piece, or tell the end."""
         if self.buffer:
             piece = bytes(self.buffer[: min(PIPE_BYTES, self.room)])
             del self.buffer[: len(piece)]
@@ -75,7 +75,7 @@ class PipeWriter:
 
 
 class PipeCarrier:
-    """State: the pipes on a connection by number; those that have bytes to write, in turn."""
+    """State: the pipes on a connection, by number; the line of those that have bytes to write."""
 
     def __init__(self, connection: Connection, us: Site, peer: Site) -> None:
         self.connection = connection
@@ -90,18 +90,18 @@ class PipeCarrier:
     # --- numbers ----------------------------------------------------------------------------------
 
     def number(self) -> int:
-        """For a pipe that this site opens here."""
+        """A number for a pipe that this site opens on this carrier."""
         self._next += 2
         return self._next - 2
 
     def opened(self, number: int) -> None:
-        """The peer opens a pipe."""
+        """The peer opens a pipe. Raises LinkTrouble unless its number is new."""
         if number <= self._theirs or (number - self._theirs) % 2:
             raise LinkTrouble(WRONG_FRAME, f"a new pipe has the number {number}")
         self._theirs = number
 
     def side(self, number: int) -> PipeSide | None:
-        """None: the pipe has ended here, and the peer does not know yet."""
+        """The pipe's side here. None: the pipe has ended here, and the peer does not know yet."""
         found = self.sides.get(number)
         ours = number % 2 == self._next % 2
         if found is None and number > (self._next - 2 if ours else self._theirs):
@@ -117,7 +117,7 @@ class PipeCarrier:
         self.say(PipeRoom(number, count))
 
     def end(self, number: int, why: str) -> None:
-        """Say that a pipe has ended, unless that was said before or heard."""
+        """Tell the peer that a pipe has ended, unless either side has told so before."""
         if self.sides.pop(number, None) is not None:
             self.say(PipeEnd(number, why))
 
@@ -148,7 +148,7 @@ class PipeCarrier:
     # --- the end ----------------------------------------------------------------------------------
 
     def lost(self, why: str) -> None:
-        """The connection has ended, and all pipes on it."""
+        """The connection has ended, and with it all its pipes."""
         if self._timer is not None:
             self._timer.cancel()
         self._line.clear()

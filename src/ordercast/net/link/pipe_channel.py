@@ -1,4 +1,4 @@
-"""An end of a pipe, as the transport of a connection: what TCP is for the other connections."""
+"""An end of a pipe, as the transport of a connection. It takes the place of TCP."""
 
 import asyncio
 from typing import Any, Final
@@ -9,11 +9,12 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import WRONG_FRAME, Connection
 from ordercast.net.link.pipe_carrier import PipeWriter
 
-ROOM_BYTES: Final = PIPE_WINDOW // 4  # read: then the other end is told of the room
+ROOM_BYTES: Final = PIPE_WINDOW // 4  # after so many bytes read, the other end is told of the room
 
 
 class PipeChannel(asyncio.Transport):
-    """State: the bytes that wait to be written; how many were read since room was made."""
+    """State: the bytes that wait to be written; the bytes that were read since the other end was
+    told."""
 
     def __init__(self, connection: Connection, writer: PipeWriter, relay: Site) -> None:
         super().__init__({"peername": (f"through {relay}", 0)})
@@ -22,7 +23,7 @@ class PipeChannel(asyncio.Transport):
         self._loop = asyncio.get_running_loop()
         self._high = self._low = 0
         self._paused = False
-        self._read = 0  # bytes for which no room was made yet
+        self._read = 0  # bytes read that the other end was not told of
         self._closing = False
         self._over = False
 

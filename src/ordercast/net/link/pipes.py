@@ -1,7 +1,7 @@
 """Pipes through this site, and those that end here (docs/transport.md).
 
-A pipe joins two sites that do not reach each other directly, through one that both reach. At its
-ends there are ordinary connections, with their own hello and TLS. The relay sees bytes.
+A pipe joins two sites that do not reach each other directly. It goes through a third site that both
+reach. Its ends are ordinary connections, with their own hello and TLS. The relay sees only bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,16 +30,16 @@ TOO_MANY_PIPES: Final = "too many pipes here"
 
 @dataclass(slots=True)
 class RelayCounts:
-    """What this site does for others, as an operator sees it."""
+    """What this site relays for others, for operators."""
 
-    pipes: int = 0  # there now
+    pipes: int = 0  # how many there are now
     opened: int = 0  # since the start
     refused: int = 0
     bytes: int = 0
 
 
 class RelaySide:
-    """One side of a pipe through this site: what comes here goes out at the other side."""
+    """One side of a pipe through this site: bytes that come here leave at the other side."""
 
     def __init__(self, writer: PipeWriter, asker: Site, counts: RelayCounts) -> None:
         self.writer = writer
@@ -64,7 +64,7 @@ class RelaySide:
         pass
 
     def ended(self, why: str) -> None:
-        """What came before goes out first."""
+        """End the other side too, after the bytes that came before."""
         other, self.other = self.other, None
         if other is not None:
             other.other = None
@@ -73,7 +73,7 @@ class RelaySide:
 
 
 class Pipes:
-    """State: the connections that carry pipes, and what is counted."""
+    """State: the connections that carry pipes, and the counts."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Pipes:
     # --- ends of pipes ----------------------------------------------------------------------------
 
     def open(self, carrier: Connection, site: Site) -> Connection:
-        """A connection to the site through the peer of this one."""
+        """Make a connection to the site through the peer of `carrier`."""
         there = self._carrier(carrier)
         number = there.number()
         there.say(PipeWanted(number, site))
@@ -156,7 +156,7 @@ class Pipes:
         far.say(PipeOffered(sides[1].writer.number, carrier.peer))
 
     def _target(self, carrier: PipeCarrier, site: Site) -> tuple[str, Connection | None]:
-        """The connection that leads to the site, or why there is none."""
+        """The connection that leads to the site; or why there is none."""
         peer = self._peers.get(site)
         if peer is None or peer.guest or site == carrier.peer:
             return UNKNOWN, None
@@ -172,7 +172,7 @@ class Pipes:
         return "", direct
 
     def _of(self, site: Site) -> int:
-        """Pipes of this site that are relayed here."""
+        """How many pipes of the site are relayed here."""
         return sum(
             isinstance(side, RelaySide)
             for carrier in self._carriers.values()
@@ -183,7 +183,7 @@ class Pipes:
     # --- what connections tell --------------------------------------------------------------------
 
     def received(self, connection: Connection, frame: PipeFrame) -> None:
-        """LinkTrouble: the peer said what it may not."""
+        """Take a frame of a pipe. Raises LinkTrouble if the peer breaks a rule."""
         if connection.guest:
             return
         if connection.through:
@@ -207,7 +207,7 @@ class Pipes:
             side.ended(frame.why)
 
     def lost(self, connection: Connection) -> None:
-        """A connection has ended, and with it all pipes on it."""
+        """The connection has ended, and with it all its pipes."""
         carrier = self._carriers.pop(connection, None)
         if carrier is not None:
             carrier.lost(f"the connection to {carrier.peer} has ended")

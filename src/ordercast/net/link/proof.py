@@ -23,7 +23,7 @@ MAGIC: Final = b"ocp"
 VERSION: Final = 1
 NONCE_BYTES: Final = 32
 PROOF_BYTES: Final = 32
-REFUSED: Final = MAGIC + b"\0"  # in place of anything else
+REFUSED: Final = MAGIC + b"\0"  # the answer to anybody who does not know the secret
 REFUSED_WORD: Final = "refused"
 
 NOT_PROVED: Final = "it does not prove the secret of the cluster"
@@ -33,7 +33,7 @@ _ACCEPTOR, _DIALLER, _ANSWER = b"\1", b"\2", b"\3"
 
 
 class Proof:
-    """Of one connection. `source` names the secret in complaints."""
+    """The proofs on one connection. `source` names the secret in complaints."""
 
     def __init__(self, secret: bytes, source: str, *, dialled: bool) -> None:
         self._secret = secret
@@ -45,12 +45,12 @@ class Proof:
         self.proved = False  # the other end's hello had its proof
 
     def begin(self) -> bytes:
-        """The first word of the one who dialled."""
+        """The first bytes of the site that dialled."""
         return _HEAD + self._nonce
 
     def take(self, data: bytearray) -> bytes | None:
-        """Take the other end's nonce from the beginning of `data`, and say what to answer; None
-        while there is too little."""
+        """Take the other end's nonce from the beginning of `data`. Returns the answer. None: more
+        bytes must come."""
         end = len(_HEAD) + NONCE_BYTES + (PROOF_BYTES if self._dialled else 0)
         self.require_willing(data)
         if data[: len(_HEAD)] != _HEAD[: len(data)]:
@@ -72,7 +72,7 @@ class Proof:
         return b"" if self._dialled else _HEAD + self._nonce + ours
 
     def require_willing(self, data: bytearray) -> None:
-        """Whether the other end has not refused our proof, or to give one."""
+        """Raise LinkTrouble if the other end has refused."""
         if data[: len(REFUSED)] == REFUSED:
             detail = f"it refused: it may have another secret than {self._source}"
             raise LinkTrouble(NOT_PROVED, detail)

@@ -101,7 +101,8 @@ def seal_datagram(datagram: Datagram, seal: Seal) -> bytes:
 
 
 def open_datagram(data: bytes, seals: Callable[[int], Seal | None]) -> Datagram | None:
-    """The datagram; None if its stream is not known. Forged or FrameError if it is no good."""
+    """Open a datagram. None: its stream is not known. Raises Forged or FrameError if it is not
+    valid."""
     header = split_header(data)
     seal = seals(header[2])
     if seal is None:

@@ -1,11 +1,11 @@
-"""Connections whose hello is not accepted yet: how many there may be, and which go first.
+"""Connections without an accepted hello: how many there may be, and which go first.
 
-A stranger costs little, but whoever may open connections could take every place and keep a site
-out that has just started again. So a full house drops a connection that is there and takes the new
-one, which may be a site's. Places are kept for hosts where peers are: strangers from elsewhere
-cannot take them. Of the host with most strangers the oldest goes, and one that said nothing before
-one that has spoken: a site says its first word at once. While there is a crowd, strangers also get
-less time.
+A stranger costs little. But anybody who can connect could take every place, and keep out a site
+that has just restarted. So a new connection, which may be a site's, is always taken, and an old one
+is dropped if all places are taken. Some places are kept for hosts where peers are: strangers from
+elsewhere cannot take them. The host with most strangers loses its oldest one. A stranger that said
+nothing goes before one that has spoken: a site speaks at once. While there is a crowd, strangers
+also get less time.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import TOO_SLOW, Connection, LinkLimits, LinkTimes
 
 TOO_MANY: Final = "too many connections without a hello"
-HOSTS: Final = 4  # that are remembered of a peer
+HOSTS: Final = 4  # the last hosts that are remembered of each peer
 
 
 class PeerHosts:
-    """The hosts where peers are: their addresses, and where they were met."""
+    """The hosts where peers are: their addresses, and the hosts at which they were met."""
 
     def __init__(self) -> None:
         self._hosts: dict[Site, list[str]] = {}
@@ -37,7 +37,7 @@ class PeerHosts:
         return host in self._all
 
     def learn(self, site: Site, host: str) -> None:
-        """The site was met there. The latest hosts of a site count."""
+        """The site was met at this host. The latest hosts of a site count."""
         known = self._hosts.setdefault(site, [])
         if host not in known:
             known.append(host)
@@ -45,7 +45,7 @@ class PeerHosts:
             self._changed()
 
     def look_up(self, addresses: Mapping[Site, tuple[str, int]]) -> None:
-        """Learn the hosts of addresses; those of names when the system has resolved them."""
+        """Learn the hosts of addresses. A name is learned when the system has resolved it."""
         for site, (host, port) in addresses.items():
             if _is_number(host):
                 self.learn(site, plain_host(host))
@@ -57,7 +57,7 @@ class PeerHosts:
     async def _resolve(self, site: Site, host: str, port: int) -> None:
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port)
-        except OSError:  # a dial complains of it, and a connection teaches the host
+        except OSError:  # a dial complains of it, and a connection shows the host
             return
         for *_, where in found:
             self.learn(site, plain_host(str(where[0])))
@@ -75,18 +75,18 @@ class PeerHosts:
 
 
 class Strangers:
-    """Connections without an accepted hello, the oldest first."""
+    """The strangers, the oldest first."""
 
     def __init__(self, limits: LinkLimits, times: LinkTimes) -> None:
         self._limits = limits
         self._most = share_of_files(limits.strangers)
         self._elsewhere = min(limits.strangers_elsewhere, max(1, self._most // 2))
         self._hurry_s = min(times.hurry, times.handshake) / SECOND
-        self._there: dict[Connection, float] = {}  # since when
+        self._there: dict[Connection, float] = {}  # with the time of its connection
         self.hosts = PeerHosts()
 
     def add(self, one: Connection, now: float) -> None:
-        """Take one more in. Others may have to go for it."""
+        """Take one more stranger. Another one may be dropped for it."""
         self.hurry(now)
         elsewhere = [each for each in self._there if each.host not in self.hosts]
         if one.host not in self.hosts and len(elsewhere) >= self._elsewhere:
@@ -99,7 +99,7 @@ class Strangers:
         self._there.pop(one, None)
 
     def hurry(self, now: float) -> None:
-        """Where there is a crowd, drop those that have had the shorter time."""
+        """While there is a crowd, drop the strangers that have had the shorter time."""
         while len(self._there) >= self._limits.crowd:
             oldest, since = next(iter(self._there.items()))
             if now - since < self._hurry_s:
@@ -109,7 +109,7 @@ class Strangers:
             oldest.fail(LinkTrouble(TOO_SLOW, detail))
 
     def _drop(self, among: Iterable[Connection]) -> None:
-        """The oldest of the host with most; a silent one first."""
+        """Drop a stranger of the host that has most: a silent one, else the oldest."""
         of_host = Counter(each.host for each in among)
         host, count = of_host.most_common(1)[0]
         theirs = [each for each in among if each.host == host]

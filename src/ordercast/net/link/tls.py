@@ -1,9 +1,8 @@
 """TLS 1.3 with certificates on both sides: files, contexts, and one connection's records.
 
 A site's name stands in its certificate as the URI `ordercast://CLUSTER/SITE`. Files are read again
-when they change; wrong files are not taken. The records are handled here and not by the event
-loop's own TLS, which does not say why a peer was refused, and holds half a megabyte for each
-stranger.
+when they change; wrong files are not taken. The records are handled here, without the TLS of the
+event loop: that does not say why a peer was refused, and holds half a megabyte for each stranger.
 """
 
 import logging
@@ -35,7 +34,8 @@ _NO_TLS_REASONS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """`DIR/ca.pem` (one authority or, while it is being replaced, several), SITE.pem, SITE.key."""
+    """The files `DIR/ca.pem`, SITE.pem and SITE.key. `ca.pem` has one authority or, while that is
+    being replaced, several."""
 
     directory: Path
 
@@ -52,17 +52,17 @@ class _Contexts:
 
 
 class Certificates:
-    """The contexts of one site's files, as they are now on disk."""
+    """The contexts made from one site's files, as the files are now."""
 
     def __init__(self, config: TlsConfig, cluster: str, site: Site) -> None:
         self._files = config.files(site)
         self._uri = certificate_uri(cluster, site)
         self._now = self._load()
-        self._wrong: tuple[object, ...] = ()  # the stamp of files that were not taken
+        self._wrong: tuple[object, ...] = ()  # stamps of files that were not taken
         self._complained = ""
 
     def session(self, *, server_side: bool) -> "TlsSession":
-        """For a new connection, with the files as they are now."""
+        """A session for a new connection, with the files as they are now."""
         self.refresh()
         return TlsSession(self._now.server if server_side else self._now.client, server_side)
 
@@ -127,7 +127,7 @@ class Certificates:
         except (ssl.SSLError, OSError):
             raise ConfigError(f"{authority}: not a certificate in PEM form") from None
         try:
-            # A password would be asked for on the terminal.
+            # With a password, the terminal would be asked for it.
             context.load_cert_chain(certificate, key, password=lambda: b"")
         except (ssl.SSLError, OSError) as error:
             reason = _reason(error)
@@ -137,7 +137,7 @@ class Certificates:
         return context
 
     def _own(self, contexts: _Contexts) -> Mapping[str, Any]:
-        """Our certificate as a peer sees it: shake hands with ourselves."""
+        """Our certificate as a peer sees it. We shake hands with ourselves to find out."""
         client, server = TlsSession(contexts.client, False), TlsSession(contexts.server, True)
         try:
             while not (client.handshake() and server.handshake()):
@@ -173,11 +173,11 @@ class TlsSession:
         self._in.write(data)
 
     def outgoing(self) -> bytes:
-        """What is to be written to the socket."""
+        """The bytes that must be written to the socket."""
         return self._out.read()
 
     def handshake(self) -> bool:
-        """Go on with it; whether it is done."""
+        """Continue the handshake. Returns whether it is done."""
         try:
             self._ssl.do_handshake()
         except ssl.SSLWantReadError:
@@ -187,7 +187,7 @@ class TlsSession:
         return True
 
     def read_into(self, buffer: memoryview) -> int:
-        """Decrypt what has come, as much as fits; how many bytes."""
+        """Decrypt what has come, as much as fits. Returns how many bytes."""
         filled, size = 0, len(buffer)
         try:
             while filled < size:
@@ -202,7 +202,8 @@ class TlsSession:
         return filled
 
     def encrypt(self, data: bytes) -> bytes:
-        """LinkTrouble where the connection has ended, which its reader may not know yet."""
+        """The bytes encrypted. Raises LinkTrouble if the connection has ended; its reader may not
+        know yet."""
         try:
             written = self._ssl.write(data)
             while written < len(data):
@@ -212,12 +213,12 @@ class TlsSession:
         return self._out.read()
 
     def goodbye(self) -> bytes:
-        with suppress(ssl.SSLError):  # the peer's own goodbye is not waited for
+        with suppress(ssl.SSLError):  # we do not wait for the peer's own goodbye
             self._ssl.unwrap()
         return self._out.read()
 
     def require(self, name: str) -> None:
-        """Refuse a peer whose certificate does not have this name."""
+        """Raise LinkTrouble unless the peer's certificate has this name."""
         names = names_in(self.certificate())
         if name not in names:
             raise LinkTrouble(WRONG_NAME, f"{', '.join(names[:4]) or 'none'}, not {name}")

@@ -77,20 +77,21 @@ NOT_DIALLED: Final = "not dialled"
 WRONG_WORD: Final = "it said what it may not"
 NO_PEER: Final = "no site of this cluster, frames for it are dropped"
 
-TICKS: Final = 12  # within `suspect`: looks at all peers
+TICKS: Final = 12  # how often all peers are looked at within `suspect`
 CERTIFICATES_EVERY_S: Final = 1.0
 CLOSING_S: Final = 1.0
-LINGERS: Final = 10  # a second connection on which much is under way is read for longer
-CLOSING_TURNS: Final = 5  # of the loop, in which what was just accepted comes up and goes
+LINGERS: Final = 10  # so often the reading of a second connection is prolonged while frames come
+CLOSING_TURNS: Final = 5  # turns of the loop until an accepted connection has come up
 
 
 class KnownPoints(Protocol):
-    """What a site knows of the stores of others, and others of its own."""
+    """What a site knows of the stores of others, and what others know of its store."""
 
     def heard_of(self, peer: Site) -> StorePoint | None: ...
 
     def told(self, peer: Site, point: StorePoint) -> bool:
-        """The peer has heard of this point of this site's store: has the store been there?"""
+        """The peer has heard of this point of this site's store. Returns whether the store has been
+        there."""
 
 
 class Transport:
@@ -117,8 +118,8 @@ class Transport:
             require_loopback(addresses)
         self.site = site
         self.identity = identity
-        self.addresses = dict(addresses)  # where to dial; may change while running
-        self.address = self.addresses[site]  # with the true port once it listens
+        self.addresses = dict(addresses)  # where to dial each site; they may change
+        self.address = self.addresses[site]  # with the real port once it listens
         self.times = times or LinkTimes()
         self.limits = limits or LinkLimits()
         self.encoder = FrameEncoder()
@@ -133,11 +134,11 @@ class Transport:
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
         self._secret = secret
         self._instance = os.urandom(INSTANCE_BYTES)
-        self._hellos = 0  # said
+        self._hellos = 0  # how many hellos were said
         self._detoured: tuple[Site, ...] = ()  # the peers that are reached through others
         self._peers = Peers(site, addresses, self.times, identity.terms)
         self._complaints = Complaints(log, self._peers)
-        self._connections: set[Connection] = set()  # not yet ended
+        self._connections: set[Connection] = set()  # that have not ended
         self._strangers = Strangers(self.limits, self.times)
         self._tick: asyncio.TimerHandle | None = None
         self._ticked_at = self._certificates_at = 0.0
@@ -171,7 +172,7 @@ class Transport:
         self._watch()
 
     def meet(self, site: Site, address: tuple[str, int] | None = None) -> None:
-        """A site that was added or has moved is a peer from now on, and dialled at its address.
+        """A site that was added or has moved is a peer from now on. It is dialled at its address.
         Without an address, or with one that must not be dialled, it has to dial us."""
         there = self._peers.get(site)
         known = there is not None and address in (None, self.addresses.get(site))
@@ -191,8 +192,8 @@ class Transport:
             self._dialler.moved(peer)
 
     def part(self, site: Site) -> None:
-        """The site is a stranger from now on. What is written goes out; `on_lost` if it was
-        connected."""
+        """The site is a stranger from now on. What is written still goes out. `on_lost` is called
+        if the site was connected."""
         peer = self._peers.pop(site, None)
         self.addresses.pop(site, None)
         if peer is None or self._server is None:
@@ -213,7 +214,7 @@ class Transport:
             self._on_lost(site)
 
     def retell(self, terms: Mapping[str, str]) -> None:
-        """Use other terms in hellos from now on; peers that do not agree with them are dropped."""
+        """Use these terms in hellos from now on. Drop peers that do not agree with them."""
         self.identity = replace(self.identity, terms=dict(terms))
         for peer in list(self._peers.values()):
             if peer.current is not None:
@@ -223,7 +224,8 @@ class Transport:
                     peer.current.fail(trouble)
 
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
-        """All of them in one write; without a connection they are dropped, and one is made."""
+        """Send the frames in one write. Without a connection they are dropped, and the peer is
+        dialled."""
         known = self._peers.get(peer)
         if known is None:
             self._complaints.say(peer, LinkTrouble(NO_PEER, usual=True))
@@ -243,14 +245,14 @@ class Transport:
             self._complaints.say(peer, LinkTrouble(WRONG_WORD, why))
 
     def connect(self, peer: Site) -> None:
-        """Ask for a connection before there is anything to send."""
+        """Make a connection before there is anything to send."""
         self._dialler.want(self._peers[peer])
 
     def links(self) -> list[LinkStatus]:
         return self._peers.links(self._loop.time(), self.addresses)
 
     def relayed(self) -> RelayCounts:
-        """What this site does for others that do not reach each other."""
+        """Counts of the pipes that this site relays."""
         return replace(self._pipes.counts)
 
     @property
@@ -259,16 +261,17 @@ class Transport:
 
     @property
     def connections(self) -> int:
-        """Of all kinds, strangers' too."""
+        """How many there are, those of strangers included."""
         return len(self._connections)
 
     @property
     def refusals(self) -> Counter[str]:
-        """By cause, all that happened, also those not logged."""
+        """How often each cause occurred, logged or not."""
         return self._complaints.counts
 
     async def close(self) -> None:
-        """Send what is written, then end all connections; `on_lost` is called for those up."""
+        """Write out what is queued, then end all connections. `on_lost` is called for each peer
+        that was connected."""
         self._closed = True
         if self._server is None:
             return
@@ -294,7 +297,7 @@ class Transport:
         await self._server.wait_closed()
 
     async def _close_pipes(self) -> None:
-        """While what is written to them can still go out."""
+        """Close the pipes first: their last bytes go out through other connections."""
         deadline = self._loop.time() + CLOSING_S
         pipes = [connection for connection in self._connections if connection.through]
         for connection in pipes:
@@ -324,7 +327,7 @@ class Transport:
         self._connections.add(connection)
         if self._closed:
             connection.abort()
-        elif connection.through:  # it came from a peer, which has limits of its own
+        elif connection.through:  # it came through a peer, which limits strangers itself
             pass
         elif connection.dialled is not None:
             self._strangers.hosts.learn(connection.dialled, connection.host)
@@ -332,7 +335,7 @@ class Transport:
             self._strangers.add(connection, self._loop.time())
 
     def secured(self, connection: Connection) -> None:
-        """The channel is there: the site that dialled speaks first."""
+        """The channel is ready: the site that dialled says hello."""
         if connection.dialled is None:
             return
         peer = self._peers.get(connection.dialled)
@@ -344,7 +347,7 @@ class Transport:
             gone = peer.gone if peer.current is None else peer.current.their_number
             connection.say(self._hello(peer.name, 0, max(gone, peer.gone)))
         else:
-            connection.abort()  # the link was only slow
+            connection.abort()  # the link was only slow, and works again
 
     def _is_silent(self, peer: Peer) -> bool:
         return self._detours.silent(peer, self._loop.time())
@@ -356,7 +359,7 @@ class Transport:
     def _hello(
         self, to: Site, answers: int, gone: int, refusal: str = "", *, stranger: bool = False
     ) -> Hello:
-        self._hellos += 1  # one count for all peers: it goes on for one that parts and comes again
+        self._hellos += 1  # one count for all peers: it goes on if a peer parts and comes back
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
         heard = None if self._points is None or stranger else self._points.heard_of(to)
@@ -367,7 +370,7 @@ class Transport:
             try:
                 connection.session.require(certificate_uri(hello.cluster, hello.site))
             except LinkTrouble:
-                connection.claimed = None  # its certificate does not show it
+                connection.claimed = None  # its certificate has another name
                 raise
         self._check_point(connection, hello)
         try:
@@ -390,20 +393,20 @@ class Transport:
         self._admit(peer, connection, hello, role)
 
     def _check_point(self, connection: Connection, hello: Hello) -> None:
-        """A peer shows what it heard of this site's store also where it refuses this site, as it
-        does with an older copy whose start has been here before."""
+        """Compare this site's store with what the peer has heard of it. The peer tells that even in
+        a refusal: it refuses an older copy, whose boots it has met before."""
         if hello.heard is None or self._points is None or hello.site not in self._peers:
             return
         if (hello.cluster, hello.to) != (self.identity.cluster, self.site):
             return
         if self._is_stranger(connection):
-            return  # it must not stop this site
+            return  # a stranger must not be able to stop this site
         if not self._points.told(hello.site, hello.heard):
-            raise LinkTrouble(OUR_STORE, usual=True)  # the site says so, and stops
+            raise LinkTrouble(OUR_STORE, usual=True)  # the site says why, and stops
 
     def _check_piped(self, connection: Connection, hello: Hello) -> None:
-        """Guests come directly. A site that has just paused was silent itself: that says nothing
-        about its links."""
+        """Refuse a hello through a pipe from a guest: guests dial directly. If this site has just
+        paused, it was silent itself: then a pipe beside a direct connection is not needed."""
         peer = self._peers.get(hello.site)
         if peer is None or peer.guest:
             raise LinkTrouble(UNKNOWN_SITE, f"{hello.site!r} is no peer here")
@@ -412,7 +415,8 @@ class Transport:
             raise Unneeded
 
     def _is_stranger(self, connection: Connection) -> bool:
-        """Whether the other end has not proved that it is of this cluster, where it could."""
+        """Whether the other end has proved nothing, although this cluster has certificates or a
+        secret."""
         return not connection.proved and (
             self._certificates is not None or self._secret is not None
         )
@@ -424,7 +428,7 @@ class Transport:
             self._lost(peer, "replaced by a new connection")
         elif role == RESTARTED:
             self._lost(peer, "it has started again")
-            peer.gone = 0  # its hellos are numbered anew
+            peer.gone = 0  # the hellos of the new start are numbered from 1
         answer = None
         if connection.dialled is None:
             answer = self._hello(peer.name, hello.number, peer.gone)
@@ -454,7 +458,7 @@ class Transport:
             connection.fail(LinkTrouble(TOO_SLOW, "it does not say that it has our answer"))
 
     def pinged(self, connection: Connection) -> None:
-        """A direct connection beside a pipe works both ways."""
+        """A ping came: a direct connection beside a pipe works both ways, and may be used."""
         peer = self._peers.get(connection.peer or "")
         if peer is not None and peer.waits is connection:
             peer.waits = None
@@ -464,7 +468,8 @@ class Transport:
                 self._retire(peer, connection)
 
     def _use(self, peer: Peer, connection: Connection, *, second: bool) -> None:
-        """Write to this connection from now on. `second`: another one is as good, and retired."""
+        """Write to this connection from now on. `second`: the connection before it still works, and
+        is retired."""
         before, peer.current = peer.current, connection
         peer.wanted = True
         if connection.through:
@@ -489,7 +494,7 @@ class Transport:
         self._on_connected(peer.name)
 
     def _retire(self, peer: Peer, connection: Connection) -> None:
-        """Of two connections this one goes: read what is under way on it, then close it."""
+        """Of two connections this one goes. Read what is under way on it, then close it."""
         peer.retired.append(connection)
         self._close_when_quiet(connection, LINGERS)
 
@@ -506,7 +511,7 @@ class Transport:
             self._congest(peer, congested)
 
     def _congest(self, peer: Peer, congested: bool) -> None:
-        """Tell the driver of changes; a new or lost connection is not congested."""
+        """Tell the driver if this has changed. A new or lost connection is not congested."""
         if peer.congested != congested:
             peer.congested = congested
             if self._on_congested is not None:
@@ -525,7 +530,7 @@ class Transport:
         self._complaints.say(peer.name, trouble)
 
     def _note(self, peer: Peer, what: str, detail: str) -> None:
-        if not peer.guest:  # of a guest, as of a stranger, only troubles are logged
+        if not peer.guest:  # of a guest only troubles are logged, as of a stranger
             self._complaints.note(peer.name, what, detail)
 
     def ended(self, connection: Connection, error: Exception | None) -> None:
@@ -544,7 +549,7 @@ class Transport:
             if connection.complaint is None and peer.current is None and not self._closed:
                 self.complain(connection, LinkTrouble(HUNG_UP, "its log may say why"))
             if connection.complaint is None or connection.complaint.cause != TOO_SLOW:
-                peer.lost_at = self._loop.time()  # the peer answers: it is not the way there
+                peer.lost_at = self._loop.time()  # the peer answers: the path to it works
             self._dialler.failed(peer)
         elif connection is peer.waits:
             peer.waits = None
@@ -558,10 +563,10 @@ class Transport:
                 self._lost_some(peer, connection)
 
     def _lost_some(self, peer: Peer, second: Connection) -> None:
-        """Frames under way on a second connection were lost: the link repeats them."""
+        """Frames under way on a second connection were lost: make the link send them again."""
         if not second.through:
             self._lost(peer, "frames on a second connection were lost")
-        elif peer.current is not None:  # it may carry pipes, and stays
+        elif peer.current is not None:  # the current connection stays: it may carry pipes
             self._on_lost(peer.name)
             self._on_connected(peer.name)
 
@@ -573,7 +578,7 @@ class Transport:
                 each.abort()
         peer.last_error = why
         self._note(peer, LOST, why)
-        self._dialler.again(peer)  # before the driver hears of it and sends
+        self._dialler.again(peer)  # before `_on_lost`: the driver may send at once
         self._congest(peer, False)
         if peer.guest:
             self._peers.pop(peer.name, None)
@@ -594,10 +599,10 @@ class Transport:
     # --- time -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Send signs of life where we are silent; drop peers that are silent."""
+        """Send signs of life where we are silent. Drop silent peers."""
         now = self._loop.time()
         suspect = self.times.suspect / SECOND
-        # After a pause of our own (a stopped process) silence is not the peers' fault.
+        # After a pause of this process, silence is not the peers' fault.
         pause, self._ticked_at = now - self._ticked_at, now
         slept = pause > suspect
         for peer in list(self._peers.values()):
@@ -607,7 +612,7 @@ class Transport:
         if self._certificates is not None and now - self._certificates_at >= CERTIFICATES_EVERY_S:
             self._certificates_at = now
             self._certificates.refresh()
-        if pause < suspect / 4:  # otherwise much may wait to be read
+        if pause < suspect / 4:  # after a pause peers only seem silent
             self._detours.look(list(self._peers.values()), now)
         self._tell_detoured()
         self._tick = self._loop.call_later(suspect / TICKS, self._watch)

@@ -1,10 +1,10 @@
-"""The digests of a replica's results: two replicas that did not get the same are told apart.
+"""The digests of a replica's results: they show whether two replicas got the same.
 
 The messages of a group have numbers within an epoch, the same at every member. Digests begin anew
 at boundaries: where an epoch opens, and after every `INTERVAL` messages of it. So a replica that
-begins somewhere compares from the next boundary on, and a snapshot has nothing of this. Only equal
-messages are compared: of two sites that were cut off, one may have to roll back (docs/runtime.md,
-"Replicas that diverge").
+begins somewhere compares from the next boundary on, and a snapshot holds no digests. Only the
+results of equal messages are compared: if two sites were cut off from each other, one may have to
+roll back (docs/runtime.md, "Replicas that diverge").
 """
 
 import dataclasses
@@ -22,17 +22,17 @@ from ordercast.model.messages import DeliveredBatch
 from ordercast.wire.replica_digest import DigestPoint, ReplicaDigest
 
 INTERVAL = 1_000  # messages between boundaries
-_RECENT = 2 * INTERVAL  # points that are remembered, one for each message
-_BOUNDARIES = 1_024  # points at boundaries that are remembered
-_DEPTH = 8  # of results: what lies deeper counts by its type
+_RECENT = 2 * INTERVAL  # how many points are remembered, one for each message
+_BOUNDARIES = 1_024  # how many points at boundaries are remembered
+_DEPTH = 8  # of nested results: deeper values count only by their type
 
 _Place = tuple[int, int]
 """An epoch, and the number of a message of the group in it."""
 
 
 class ResultDigests:
-    """`epoch` and `number`: of the last message that was applied. `whole`: all messages since the
-    last boundary are in the digests."""
+    """`epoch` and `number`: those of the last message that was applied. `whole`: all messages since
+    the last boundary are in the digests."""
 
     def __init__(self, group: Group, digest: Callable[[], object] | None) -> None:
         self.group = group
@@ -44,18 +44,19 @@ class ResultDigests:
         self._places: deque[_Place] = deque()
         self._boundaries: dict[_Place, DigestPoint] = {}
         self._last_boundary: DigestPoint | None = None
-        self._equal: dict[Site, int] = {}  # by peer, the last number at which both were equal
+        # By peer, the last number at which both replicas were equal.
+        self._equal: dict[Site, int] = {}
 
     # --- what is applied --------------------------------------------------------------------------
 
     def opened(self, epoch: int) -> None:
-        """An epoch of the group opens; what came before it is applied."""
+        """An epoch of the group opens. All messages before it are applied."""
         self.epoch, self.number = epoch, 0
         self._equal.clear()
         self._bound(DigestPoint(epoch, 0, 0, 0, 0, self._state()))
 
     def rolled_back(self) -> None:
-        """The state is an earlier one."""
+        """The replica went back to an earlier state."""
         self.epoch = self.number = 0
         self._whole = False
         self._recent.clear()
@@ -64,7 +65,7 @@ class ResultDigests:
         self._last_boundary = None
 
     def begin(self, batch: DeliveredBatch) -> None:
-        """The messages of this batch are applied now."""
+        """The messages of this batch are applied next."""
         placed = batch.placed
         if (batch.epoch, placed.number) != (self.epoch, self.number + 1):
             self.epoch, self.number = batch.epoch, placed.number - 1
@@ -75,7 +76,7 @@ class ResultDigests:
         self._ids = crc32(name.encode(), self._ids)
 
     def applied(self, value: object, error: Exception | None) -> None:
-        """What came of the next message."""
+        """Take the result of the next message."""
         self.number += 1
         if error is None:
             self._results = crc32(encoded(value), self._results)
@@ -115,7 +116,7 @@ class ResultDigests:
     # --- comparing --------------------------------------------------------------------------------
 
     def told(self) -> ReplicaDigest | None:
-        """What to tell the others; None before there is anything."""
+        """The digest to tell the others. None: there is nothing to tell yet."""
         points = [] if self._last_boundary is None else [self._last_boundary]
         last = self._recent.get((self.epoch, self.number))
         if last is not None:
@@ -123,8 +124,8 @@ class ResultDigests:
         return ReplicaDigest(self.group, tuple(points)) if points else None
 
     def compare(self, here: Site, peer: Site, theirs: ReplicaDigest) -> str:
-        """One line that names the difference, or nothing. What this replica has not come to yet, or
-        does not remember, is not compared."""
+        """One line that names the difference, or "". Messages that this replica has not applied
+        yet, or does not remember, are not compared."""
         for point in theirs.points:
             place = (point.epoch, point.number)
             mine = self._boundaries.get(place) or self._recent.get(place)
@@ -153,8 +154,8 @@ def _range(first: int, last: int) -> str:
 
 
 def encoded(value: object, depth: int = _DEPTH) -> bytes:
-    """The value as bytes, the same in every process. Of an object that is no plain data, its type
-    counts alone: its address is not the same everywhere."""
+    """The value as bytes, the same in every process. Of an object that is no plain data only the
+    type counts, because its address differs between processes."""
     if value is None or value is True or value is False:
         return b"%a" % value
     if isinstance(value, bytes | bytearray):

@@ -1,4 +1,5 @@
-"""The membership of a replica's site in its group, and the state that a joiner is handed."""
+"""The membership of a replica's site in its group, and the state that is given to a site that
+joins."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +15,7 @@ from ordercast.wire.replica_digest import ReplicaDigest
 
 
 class ReplicaHost(Protocol):
-    """What a replica needs of a node in this process, or of one in a daemon."""
+    """What a replica needs of its node. The node is in this process, or in a daemon."""
 
     cluster: Cluster
     site: Site
@@ -30,7 +31,7 @@ class ReplicaHost(Protocol):
 
 @runtime_checkable
 class RemoteSite(Protocol):
-    """A node in a daemon, which has the connections to the other sites."""
+    """A node in a daemon. The daemon has the connections to the other sites."""
 
     async def exchange_digests(
         self, group: Group, digest: ReplicaDigest | None, alarm: str
@@ -39,7 +40,7 @@ class RemoteSite(Protocol):
 
 class ReplicaGroup:
     """`outside`: the site is no member in the epoch that was read last. `joined_at`: the position
-    at which it was handed the group's state, if it was."""
+    at which the site was given the group's state, if it was."""
 
     def __init__(self, node: ReplicaHost, group: Group, hooks: Hooks | None) -> None:
         self.outside = False
@@ -47,7 +48,7 @@ class ReplicaGroup:
         self._node = node
         self._group = group
         self._hooks = hooks
-        # A daemon's client cannot hand a state over: the daemon has the connections to the peers.
+        # Not for a daemon's client: the daemon has the connections to the peers.
         self._handover: Handover | None = None
         if isinstance(node, Node):
             self._handover = site_of(node).handover
@@ -80,8 +81,8 @@ class ReplicaGroup:
     async def exchange(
         self, digest: ReplicaDigest | None, alarm: str
     ) -> list[tuple[Site, ReplicaDigest]]:
-        """Tell the other members how far the replica is, and this site's operator what it finds
-        wrong; what the others told last."""
+        """Tell the other members the replica's digest, and this site's operator what is wrong.
+        Returns what the others told last."""
         node = self._node
         if isinstance(node, Node):
             return site_of(node).digests.exchange(self._group, digest, alarm)
@@ -90,8 +91,8 @@ class ReplicaGroup:
         return []
 
     async def opened(self, epoch: EpochOpened) -> None:
-        """Everything before the epoch is applied, nothing of it: give the state to the joiners, or
-        take it."""
+        """The replica has applied everything before the epoch, and nothing of it. Give the state to
+        the sites that join, or take it."""
         group, hooks, handover = self._group, self._hooks, self._handover
         self.outside = group not in epoch.groups
         if self.outside:

@@ -1,8 +1,8 @@
-"""The states that a replica can go back to: its snapshot on disk, or the state it began with.
+"""The states that a replica can go back to: its snapshot on disk, or the state that it began with.
 
 At level `agreed` a site that was cut off may roll deliveries back. A snapshot is written only when
-its position is settled, that is, when nothing up to there can be taken back any more. So the last
-snapshot is always good, and the commands after it are applied again.
+its position is settled: then nothing up to there can be taken back any more. So the last snapshot
+is always valid, and the commands after it are applied again.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from ordercast.net.site.snapshot_file import Hooks, Snapshot, read_snapshot, wri
 
 _log = logging.getLogger("ordercast.net.replica")
 
-_LOOK_S = 0.02  # between looks at what is settled
+_LOOK_S = 0.02  # pause between looks at what is settled
 
-# By node, for each of its replicas, also those that were left: up to this position it needs nothing
-# any more. Only positions that none of them needs are confirmed.
+# By node, for each of its replicas, closed ones included: the position up to which the replica
+# needs nothing. Only positions that none of them needs are confirmed.
 _saved: WeakKeyDictionary[ReplicaHost, dict[tuple[Group, Path | None], int]] = WeakKeyDictionary()
 
 
@@ -44,7 +44,7 @@ class ReplicaPast:
         return f"the replica of {self._group} at site {self._node.site}"
 
     async def begin(self) -> int:
-        """Restore the last snapshot, if there is one; its position."""
+        """Restore the last snapshot, if there is one. Returns its position, or 0."""
         hooks, node = self._hooks, self._node
         status = await node.status()
         self.attempt = status["attempt"]
@@ -70,8 +70,8 @@ class ReplicaPast:
         return await asyncio.to_thread(read_snapshot, self.path, cluster, site, self._group)
 
     async def go_back(self, position: int, joined_at: int | None) -> int:
-        """Restore a state that has nothing after `position`; returns the position of that state.
-        `joined_at`: where the site joined the group; reading on from there gives that state."""
+        """Restore a state that has nothing after `position`. Returns the position of that state.
+        `joined_at`: where the site joined the group; reading from there gives that state."""
         hooks = self._hooks
         if hooks is None:
             raise Error(
@@ -91,8 +91,8 @@ class ReplicaPast:
         return 0
 
     async def save(self, position: int, state: bytes) -> bool:
-        """Wait until the position is settled, write the snapshot, then confirm. False: the position
-        was taken back before it was settled."""
+        """Wait until the position is settled, write the snapshot, then confirm. Returns False if
+        the position was taken back before it was settled."""
         node, path = self._node, self.path
         assert path is not None
         attempt = self.attempt
@@ -116,13 +116,14 @@ class ReplicaPast:
         return True
 
     async def written(self) -> None:
-        """Wait for the thread that writes: the next replica may write the same file."""
+        """Wait for the thread that writes the snapshot: the next replica may write the same
+        file."""
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
 
     def needs_nothing_up_to(self, position: int) -> int:
-        """This replica needs nothing up to the position; returns up to where none of the node's
-        replicas does."""
+        """This replica needs nothing up to the position. Returns the position up to which none of
+        the node's replicas needs anything."""
         saved = _saved.setdefault(self._node, {})
         saved[self._group, self.path] = position
         return min(saved.values())

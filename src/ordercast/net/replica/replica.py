@@ -41,16 +41,16 @@ _log = logging.getLogger("ordercast.net.replica")
 
 EVERY = 10_000  # messages between snapshots,
 EVERY_BYTES = 16 * 1024 * 1024  # or so many bytes of them
-COMPARE_S = 1.0  # between looks at what other replicas have got
-_AGAIN_S = 0.02  # after a snapshot that was taken back
-_TURN_MESSAGES = 512  # applied before others get their turn of the event loop
+COMPARE_S = 1.0  # pause between looks at the results of other replicas
+_AGAIN_S = 0.02  # pause after a snapshot that was taken back
+_TURN_MESSAGES = 512  # messages that are applied before other tasks run
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 
 class Applied(NamedTuple):
-    """What `apply` returned, or raised."""
+    """What `apply` has returned, or the error that it raised."""
 
     value: Any
     error: Exception | None
@@ -60,13 +60,14 @@ _Name = tuple[int, int]  # incarnation and seq of a command sent from this site
 
 
 class Replica(Generic[R]):
-    """To be used with `async with`, once. `position` is the site's last position that is applied.
+    """Use it with `async with`, once. `position` is the site's last position that is applied.
     `diverged`: how its results or its state differ from another replica's; empty: nothing is known.
 
-    Making one raises ConfigError for arguments that do not fit. Entering raises UnknownGroup,
+    The constructor raises ConfigError for arguments that do not fit. Entering raises UnknownGroup,
     ConfigError (the site is no member, or the snapshot is of another store), StoreCorrupt (the
     snapshot is damaged), or Error (it was entered before). Leaving raises the Error for which the
-    replica had stopped."""
+    replica has stopped.
+    """
 
     def __init__(
         self,
@@ -111,8 +112,8 @@ class Replica(Generic[R]):
         self._reaching: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap, by position
         self._numbers = count()
         # A daemon tells a command's seq only when it is accepted, perhaps after its delivery. For
-        # commands without a seq yet: the position at which each was sent, and the outcomes since
-        # the first of these positions, which may be theirs.
+        # commands without a seq: the position at which each was sent, and the outcomes since the
+        # first of these positions, which may be theirs.
         self._unnamed: OrderedDict[int, int] = OrderedDict()
         self._early: OrderedDict[_Name, tuple[int, Applied]] = OrderedDict()
         self._reader: asyncio.Task[None] | None = None
@@ -147,7 +148,8 @@ class Replica(Generic[R]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Raise why the replica had stopped, unless the application has an error of its own."""
+        """Raise the error for which the replica has stopped, unless the application has an error of
+        its own."""
         tasks = [task for task in (self._reader, self._saver, self._comparer) if task is not None]
         for task in tasks:
             task.cancel()
@@ -188,11 +190,13 @@ class Replica(Generic[R]):
     # --- commands and reads -----------------------------------------------------------------------
 
     async def submit(self, command: bytes) -> R:
-        """Send a command to the group; what `apply` returns for it here, or the error it raises.
+        """Send a command to the group. Returns what `apply` returns for it here, or raises what it
+        raises.
 
-        Cancelled while the window is full, nothing is sent; later, the command takes effect and
-        only its result is lost. Raises ConfigError for an empty command, as `Node.multicast` where
-        it cannot be sent, and Error where the replica stops first: the command may take effect.
+        If this is cancelled while the window is full, nothing is sent. If it is cancelled later,
+        the command takes effect and only its result is lost. Raises ConfigError for an empty
+        command, errors as `Node.multicast` if it cannot be sent, and Error if the replica stops
+        first: the command may take effect.
         """
         if not command:
             raise ConfigError("an empty command cannot be submitted: those mark reads")
@@ -203,8 +207,9 @@ class Replica(Generic[R]):
         return result
 
     async def read(self, fn: Callable[[], T]) -> T:
-        """What `fn` returns of a state that holds everything which any replica had finished when
-        this was called: an empty command is ordered, and awaited here. Raises as `submit`."""
+        """Call `fn` on a state that holds everything which any replica had finished when this was
+        called, and return its result. For that, an empty command is ordered and awaited. Raises as
+        `submit`."""
         await self._ordered(b"")
         return fn()
 
@@ -228,7 +233,7 @@ class Replica(Generic[R]):
             raise self._told()
 
     async def _ordered(self, payload: bytes) -> Applied:
-        """Send, and wait until it is applied here."""
+        """Send a command, and wait until it is applied here."""
         if self._stopped is not None:
             raise self._told()
         if self._group.outside:
@@ -257,7 +262,8 @@ class Replica(Generic[R]):
         return outcome
 
     def _forget_early(self) -> None:
-        """What was applied before the first unnamed command was sent is not that one's."""
+        """Drop results that were applied before the first unnamed command was sent: they are not
+        its results."""
         early = self._early
         oldest = next(iter(self._unnamed.values()), self.position)
         while early and next(iter(early.values()))[0] <= oldest:
@@ -298,7 +304,8 @@ class Replica(Generic[R]):
             await batches.aclose()
 
     async def _roll_back(self, rolled: Rollback) -> bool:
-        """True: the state is of an earlier position, and reading begins there again."""
+        """Go back if the rollback concerns this replica. Returns True if the state is an earlier
+        one, and reading must begin again from there."""
         self._past.attempt = max(self._past.attempt, rolled.attempt)
         if rolled.position >= self.position:
             return False
@@ -349,10 +356,10 @@ class Replica(Generic[R]):
 
     def _applied(self, item: Delivery) -> Applied:
         if not item.payload:
-            return Applied(None, None)  # somebody's read
+            return Applied(None, None)  # an empty command: a `read`
         try:
             return Applied(self._apply(item.payload, item), None)
-        except Exception as error:  # it is the command's result, the same at every replica
+        except Exception as error:  # the error is the command's result, the same at every replica
             return Applied(None, error)
 
     def _settle(self, item: Delivery, outcome: Applied) -> None:
@@ -377,7 +384,7 @@ class Replica(Generic[R]):
         while True:
             try:
                 await self._compare_once()
-            except Error as error:  # the site is gone; whoever reads is told so
+            except Error as error:  # the site is gone; callers are told so elsewhere
                 _log.debug("%s: not compared: %s", self, error)
             await asyncio.sleep(self._compare_s)
 
@@ -397,7 +404,7 @@ class Replica(Generic[R]):
     # --- snapshots --------------------------------------------------------------------------------
 
     async def save(self) -> int:
-        """Write a snapshot now; returns its position when it is durable. Raises ConfigError without
+        """Write a snapshot now. Returns its position when it is durable. Raises ConfigError without
         snapshot hooks and a path, Error if the replica has stopped."""
         if self._hooks is None or self._past.path is None:
             raise ConfigError(f"{self} has no snapshot hooks, or no path to keep a snapshot at")
@@ -416,7 +423,7 @@ class Replica(Generic[R]):
 
     async def _save_quietly(self, hooks: Hooks) -> None:
         try:
-            while self._is_due():  # much may have come meanwhile
+            while self._is_due():  # more messages may have come meanwhile
                 await self._saved(hooks)
         except OSError as error:
             _log.warning("%s: no snapshot was written, and nothing confirmed: %s", self, error)
@@ -426,7 +433,7 @@ class Replica(Generic[R]):
                 self._reader.cancel()
 
     async def _saved(self, hooks: Hooks) -> int:
-        """Save a state between two commands; if it was taken back meanwhile, save another one."""
+        """Save a state between two commands. If it was taken back meanwhile, save another one."""
         async with self._one_save:
             while True:
                 self._since = [0, 0]

@@ -1,4 +1,4 @@
-"""What a node hands to its store for one outbox of the core."""
+"""The box that a node hands to its store for each outbox of the core."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,9 +24,11 @@ class StoreBox(msgspec.Struct):
 
     records: Sequence[MemberRecord] = ()
     at_ns: int = 0  # wall-clock time
-    after_position: int = 0  # the application's last delivery when it sent what is accepted here
+    # The application's last delivery when it sent the batches that are accepted.
+    after_position: int = 0
     delivered: int = 0  # the last position released to the application; alone it causes no commit
-    confirmed: int | None = None  # the last position that the application has confirmed, if news
+    # The last position that the application has confirmed, if that is new.
+    confirmed: int | None = None
     forget: Anew | None = None
     requests: Sequence[tuple[bytes, int, Group, int, int]] = ()  # client, number, group, seq, count
     answered: Sequence[tuple[bytes, int]] = ()  # a client will not repeat requests up to the number

@@ -51,14 +51,16 @@ class AsideRows(msgspec.Struct, frozen=True, array_like=True):
     history: list[int] = []
 
     def first(self, otherwise: int) -> int:
-        """The first row that is named. Own batches do not count: they are needed anyway."""
+        """The first row that is named, own batches apart: their rows are needed anyway.
+        `otherwise`: if no row is named."""
         named = (n for some in (self.log, self.fetched, self.history) for n in accumulate(some))
         return min(named, default=otherwise)
 
 
 class FoldedState(msgspec.Struct, frozen=True, array_like=True):
-    """The state in a checkpoint row: an `Anew` without its batches, and their rows. `pasts`: by the
-    row of an accepted batch, its past where the row says otherwise (a new epoch empties it)."""
+    """The state in a checkpoint row: an `Anew` without its batches, and the rows of these batches.
+    `pasts`: by the row of an accepted batch, the batch's past if the row has another one (a new
+    epoch empties the past)."""
 
     anew: Anew
     rows: tuple[EngineRows, ...]
@@ -87,13 +89,14 @@ def folded_state(checkpoint: CheckpointRow, path: Path) -> FoldedState:
 
 
 def released_by(anew: Anew) -> int:
-    """The last position that a restart does not deliver again; of a tail more may be logged."""
+    """The last position that a restart does not deliver again. A tail may have later messages in
+    its log."""
     tail = anew.aside.tail
     return anew.position if tail is None else min(anew.position, tail.delivered)
 
 
 def steps(rows: Iterable[int]) -> list[int]:
-    """Each row by its distance from the one before: small numbers."""
+    """Each row as its distance from the row before, so that the numbers are small."""
     before = 0
     found = []
     for n in rows:
@@ -105,8 +108,8 @@ def steps(rows: Iterable[int]) -> list[int]:
 def fold_aside(
     aside: Aside, own: Callable[[Batch], int], row: Callable[[BatchPlace], int]
 ) -> tuple[Aside, AsideRows]:
-    """What lies beside the engines without its batches, and their rows, which `own` and `row`
-    find."""
+    """The state beside the engines without its batches, and their rows. `own` finds the row of an
+    own batch, `row` that of a place."""
     if aside == NOTHING_ASIDE:
         return aside, AsideRows()
 
@@ -126,7 +129,7 @@ def fold_aside(
 
 
 class Unfolding:
-    """A folded state on its way back: takes the rows that it names, one by one."""
+    """A folded state that is put together again: it takes the rows that it names, one by one."""
 
     def __init__(self, folded: FoldedState) -> None:
         self._folded = folded
@@ -150,7 +153,8 @@ class Unfolding:
         return self._folded.aside.first(otherwise)
 
     def take(self, row: BatchRow, records: Sequence[MemberRecord]) -> list[MemberRecord]:
-        """The records of a row that an engine's checkpoint holds, as the row has them."""
+        """Take a row. Returns those of its records that an engine's checkpoint holds, as the row
+        has them."""
         taken: list[MemberRecord] = []
         for record in records:
             if isinstance(record, Accepted) and row.n in self._own:
@@ -165,7 +169,7 @@ class Unfolding:
         return taken
 
     def anew(self) -> Anew:
-        """The checkpoint with its records."""
+        """The checkpoint with its batches."""
         engines = []
         rows = zip(self._folded.anew.engines, self._accepted, self._passed, strict=True)
         for engine, accepted, passed in rows:
@@ -202,5 +206,5 @@ def _all(lists: Iterable[Iterable[int]]) -> Iterable[int]:
 def _taken(found: Mapping[int, _T | None], rows: Iterable[int]) -> Iterable[_T]:
     for n in rows:
         record = found[n]
-        assert record is not None  # the row is what it was when the checkpoint was written
+        assert record is not None  # the row has not changed since the checkpoint was written
         yield record

@@ -1,8 +1,8 @@
-"""Removing old rows: a row goes when the core no longer needs it, the application has confirmed it
-(if it is in this site's log), and retention lets it go.
+"""Removing old rows. A row is removed when the core no longer needs it, the application has
+confirmed it (if it is in this site's log), and retention allows it.
 
-Rows go strictly from the start, a few with each commit, about twice as fast as new ones come. Freed
-pages are used again, and given back to the file system when many are free.
+Rows are removed strictly from the start, a few with each commit, about twice as fast as new ones
+come. Freed pages are used again. If many are free, they are given back to the file system.
 """
 
 import sqlite3
@@ -16,10 +16,10 @@ from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.ledger import Commit, Ledger
 from ordercast.net.store.rows import MINE
 
-PIECE = 256  # rows at least
-IDLE_PIECE = 2_048  # when there is nothing else to write
-SLACK_PAGES = 512  # free pages kept for use, at least
-GIVE_BACK_PAGES = 512  # at a time
+PIECE = 256  # rows that are removed with a commit, at least
+IDLE_PIECE = 2_048  # the same, if there is nothing else to write
+SLACK_PAGES = 512  # free pages that are kept for use, at least
+GIVE_BACK_PAGES = 512  # pages that are given back at a time
 
 _FIRST_KEPT = (
     "SELECT n FROM batches WHERE n >= ? AND n < ?"
@@ -28,15 +28,15 @@ _FIRST_KEPT = (
 
 
 class Cleanup:
-    """`first`: the first row that is there."""
+    """`first`: the first row in the file."""
 
     def __init__(self, db: sqlite3.Connection, first: int, retention: Retention) -> None:
         self.first = first
         self._db = db
         self._retention = retention
-        self._worth = True  # something has changed since a look found nothing to do
+        self._worth = True  # something has changed since nothing could be removed
         self._reach = 0  # how many rows to look at, at least
-        self._clear = first  # rows before this may go, as a look has found
+        self._clear = first  # rows before this one may be removed
         self._confirmed = 0
         self._looked = 0.0
         self._gaps_looked = 0.0
@@ -47,7 +47,7 @@ class Cleanup:
         return not boxes and (self._worth or self._is_time())
 
     def patience(self, every_s: float) -> float | None:
-        """How long the writer may sleep; None: until there is something to write."""
+        """How many seconds the writer may sleep. None: until there is something to write."""
         if self._worth:
             return 0.01
         return None if self._retention.kind == "stable" else every_s
@@ -73,10 +73,9 @@ class Cleanup:
         return max(upto, self.first)
 
     def _deletable(self, ledger: Ledger, most: int) -> tuple[int, bool]:
-        """Look at so many rows: the row before which all may go; and whether none may although all
-        of them are done with, because a later row refers to the first. The next look is longer
-        then.
-        """
+        """Look at `most` rows. Returns the row before which all may be removed; and whether that is
+        none, although all these rows are done with, because a later row refers to the first one.
+        Then the next look is longer."""
         enough = NEVER
         if self._retention.kind == "size":
             enough = self.first + self._too_many(ledger.last + 1 - self.first)
@@ -93,12 +92,13 @@ class Cleanup:
         return low, cramped
 
     def _low(self, ledger: Ledger, n: int) -> int:
-        """No row from `n` on refers to one before this; it never falls from row to row."""
+        """No row from `n` on refers to a row before this one. The value never falls along `n`."""
         after = self._db.execute("SELECT low FROM batches WHERE n = ?", (n,)).fetchone()
         return ledger.low() if after is None else int(after[0])
 
     def _forget_gaps(self) -> None:
-        """Gaps of removed batches; at most once a second, because events have no index."""
+        """Delete the events of gaps whose batches were removed. At most once a second, because
+        events have no index."""
         if self._looked - self._gaps_looked < 1.0:
             return
         self._gaps_looked = self._looked
@@ -108,7 +108,8 @@ class Cleanup:
         )
 
     def give_back(self) -> int:
-        """Outside a transaction: shorten the file if much of it is free; by how many bytes."""
+        """Shorten the file if much of it is free. Call this outside a transaction. Returns how many
+        bytes."""
         if self._looked == self._given_back:
             return 0
         self._given_back = self._looked
@@ -123,13 +124,13 @@ class Cleanup:
         return self._retention.kind != "stable" and time.monotonic() - self._looked > 1.0
 
     def _young(self) -> int:
-        """Rows written at this time or later stay."""
+        """Rows that were written at this time or later stay."""
         if self._retention.kind != "age":
             return NEVER
         return time.time_ns() - self._retention.amount
 
     def _too_many(self, rows: int) -> int:
-        """About how many of the rows there are must go for the file to have its size."""
+        """About how many of these rows must go so that the file has its size."""
         free = self._pragma("freelist_count")
         used = (self._pragma("page_count") - free) * PAGE_BYTES
         return max(0, used - self._retention.amount) * rows // max(used, 1)

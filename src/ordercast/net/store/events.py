@@ -1,4 +1,4 @@
-"""The events of a store: what is written of an opened epoch and of a rollback, and who is told.
+"""The events of a store: the openings of epochs, rollbacks, and which of them a reader is told.
 
 An event is (kind, position, detail); the kinds are those of a history, and `ABSENT`. The details
 are JSON. The lists of openings and rollbacks say what a reader of the ordered log has yet to hear.
@@ -16,9 +16,9 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.history.rows import OPEN, ROLLBACK
 from ordercast.model.messages import MessageId
 
-ABSENT = "absent"  # who is absent, and which members of the open epochs' groups
+ABSENT = "absent"  # the absent sites, and the absent members of the open epochs' groups
 _OPENING_FIELDS = EpochOpened.__struct_fields__
-_LAST_ROLLBACKS = 20  # that an operator is shown
+_LAST_ROLLBACKS = 20  # so many are shown to an operator
 
 
 def opening_event(opened: EpochOpened) -> tuple[str, int, str]:
@@ -44,7 +44,8 @@ def parse_rollback(position: int, detail: str) -> Rollback:
 
 
 def founding_facts(layout: Layout) -> list[dict[str, Any]]:
-    """The epochs that a cluster was founded with, for `Store.describe`: no event opens them."""
+    """The epochs that a cluster was founded with, for `Store.describe`. No event tells their
+    opening."""
     return [
         {
             "epoch": epoch,
@@ -64,7 +65,8 @@ class OpenedEpochs:
         self.last = self._opened[-1].epoch if self._opened else 0
 
     def add(self, opened: EpochOpened) -> bool:
-        """Whether that is news: a restart repeats what the store has."""
+        """Add an opening. Returns whether it is new: a restart repeats openings that the store
+        has."""
         if opened.epoch <= self.last:
             return False
         self._opened.append(opened)
@@ -79,19 +81,19 @@ class OpenedEpochs:
 
     def seen_by(self, read: int) -> int:
         """The last epoch that opened before position `read` was delivered. A reader that goes on
-        after `read` is told the later ones, also those that opened exactly there."""
+        after `read` is told the later ones, and those that opened exactly there."""
         for opened in reversed(self._opened):
             if opened.position < read:
                 return opened.epoch
         return 0
 
     def after(self, epoch: int, read: int) -> list[EpochOpened]:
-        """What to tell a reader that knows `epoch` and has read up to position `read`. An epoch
-        that opened before `read` is not told: the reader began further on."""
+        """The openings to tell a reader that knows `epoch` and has read up to position `read`. An
+        epoch that opened before `read` is not told: the reader began further on."""
         return [o for o in self._opened if o.epoch > epoch and o.position >= read]
 
     def until(self, epoch: int, read: int, rolled: Rollback) -> list[EpochOpened]:
-        """The same, before a rollback is told: only epochs that were open when it happened."""
+        """The same before a rollback is told: only the epochs that were open when it happened."""
         return [o for o in self.after(epoch, read) if o.epoch <= rolled.epoch]
 
 
@@ -108,7 +110,8 @@ class RollbackLog:
         self.last = self._rolled[-1].attempt if self._rolled else 1
 
     def add(self, rolled: Rollback) -> bool:
-        """Whether that is news: a restart repeats what the store has."""
+        """Add a rollback. Returns whether it is new: a restart repeats rollbacks that the store
+        has."""
         if rolled.attempt <= self.last:
             return False
         self._rolled.append(rolled)
@@ -116,16 +119,16 @@ class RollbackLog:
         return True
 
     def latest(self) -> list[tuple[int, int]]:
-        """(attempt, position) of the last few."""
+        """(attempt, position) of the last rollbacks."""
         return [(one.attempt, one.position) for one in self._rolled[-_LAST_ROLLBACKS:]]
 
     def seen_by(self, read: int) -> int:
         """The attempt of the delivery at a position. A reader that goes on after it is told the
-        later rollbacks, also one to exactly this position."""
+        later rollbacks, and one to exactly this position."""
         return max((one.attempt for one in self._rolled if one.position < read), default=1)
 
     def due(self, attempt: int, read: int) -> Rollback | None:
-        """The rollback to tell now to a reader of this attempt that has read up to `read`."""
+        """The rollback to tell now to a reader that knows `attempt` and has read up to `read`."""
         if attempt == self.last:  # the common case
             return None
         for one in self._rolled:
@@ -134,5 +137,6 @@ class RollbackLog:
         return None
 
     def limit(self, attempt: int) -> int | None:
-        """The last position that still stands of those seen in this attempt; None: all stand."""
+        """The last position that still stands of the deliveries in this attempt. None: all
+        stand."""
         return min((one.position for one in self._rolled if one.attempt > attempt), default=None)

@@ -1,7 +1,7 @@
-"""A store's file: opening and locking it, saying what is wrong with it, reading its rows.
+"""A store's file: opening and locking it, naming what is wrong with it, reading its rows.
 
-Beside `SITE.db` lies `SITE.db.lock`, locked while a process writes the store (the lock ends with
-the process). Readers need no lock. SQLite finds the torn end of its log by itself.
+Beside `SITE.db` lies `SITE.db.lock`. It is locked while a process writes the store; the lock ends
+with the process. Readers need no lock. SQLite finds the torn end of its log by itself.
 """
 
 import os
@@ -44,7 +44,7 @@ _REASONS = {
 
 
 def lock(path: Path) -> IO[bytes]:
-    """The exclusive right to write the store; held until the file is closed or the process ends."""
+    """Lock the store for writing. The lock is held until the file is closed or the process ends."""
     lock_file = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,13 +73,14 @@ def _lock(handle: IO[bytes]) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """To write. Other users may not read a new store unless its owner allows it."""
+    """Open the store to write it. Other users may not read a new store unless its owner allows
+    it."""
     path.touch(mode=0o600)
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """Beside a writer or without one; never changes the store."""
+    """Open the store to read it, beside a writer or without one. This never changes the store."""
     db = _connect_uri(path, "mode=ro")
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -129,8 +130,8 @@ def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durabil
     db.execute("PRAGMA fullfsync=1")  # macOS: fsync alone does not reach the platter
     db.execute("PRAGMA checkpoint_fullfsync=1")
     db.execute("PRAGMA secure_delete=OFF")
-    db.execute("PRAGMA cache_size=-8192")  # kB: a large group stays in memory until it commits
-    db.execute("PRAGMA wal_autocheckpoint=0")  # the writer does it, after it has answered
+    db.execute("PRAGMA cache_size=-8192")  # kB: a large commit stays in memory until it is done
+    db.execute("PRAGMA wal_autocheckpoint=0")  # the writer does it, when nobody waits for it
     db.execute("PRAGMA journal_size_limit=67108864")
 
 
@@ -171,7 +172,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def machine_start() -> str:
-    """Names the present start of this machine, where the system tells."""
+    """A name of the machine's present start, if the system has one."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -179,7 +180,7 @@ def machine_start() -> str:
 
 
 def store_error(path: Path, error: sqlite3.Error | OSError) -> ConfigError | StoreCorrupt:
-    """One line for what SQLite or the system says about the file."""
+    """The error of SQLite or of the system, as one line about the file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _REASONS:
         return StoreCorrupt(
@@ -196,7 +197,7 @@ def read_state(db: sqlite3.Connection, path: Path) -> dict[str, Value]:
 
 
 def records_of(db: sqlite3.Connection, row: BatchRow, path: Path) -> Sequence[MemberRecord]:
-    """The one or two records that a row stands for, with their payloads."""
+    """The one or two records of a row, with their payloads."""
     record = record_of(row, path)
     if not isinstance(record, Passed):
         return (record,)
@@ -223,7 +224,7 @@ def cut_log(db: sqlite3.Connection, cut: Cut) -> None:
     if low is None:
         return
     high += 1
-    while low < high:  # to the first row after the position
+    while low < high:  # find the first row after the position
         middle = (low + high) // 2
         at = db.execute("SELECT position FROM batches WHERE n = ?", (middle,)).fetchone()[0]
         low, high = (low, middle) if at > cut.position else (middle + 1, high)
@@ -250,15 +251,14 @@ def _with_payloads(db: sqlite3.Connection, record: Passed, ref: int, path: Path)
 
 
 def whole_from(db: sqlite3.Connection) -> int | None:
-    """The first position from which on every batch of the log has its payloads; None: no rows.
-
-    Rows are removed up to the first one that a row still needed refers to. Rows between these two
-    may refer to removed rows: nobody needs them any more, and they count as removed.
-    """
+    """The first position from which on every batch of the log has its payloads. None: there are no
+    rows. Old rows are removed up to the first one that a needed row refers to. Rows after that one
+    may refer to removed rows: nobody needs them any more, and they count as removed."""
     first, last = db.execute(FIRST_AND_LAST).fetchone()
     if last is None:
         return None
-    low, high = first, last + 1  # the first row whose `low` is there, or the one after the last
+    # The first row whose `low` was not removed, or the one after the last.
+    low, high = first, last + 1
     while low < high:
         middle = (low + high) // 2
         if db.execute("SELECT low FROM batches WHERE n = ?", (middle,)).fetchone()[0] >= first:

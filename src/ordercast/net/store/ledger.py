@@ -1,7 +1,7 @@
 """The writer's books: the number, position and reference of each row, and which rows are needed.
 
-A ledger turns boxes into a commit, which is plain data: the writer can try it again when the disk
-is full. Only the writer thread uses a ledger, so nothing here is locked.
+A ledger turns boxes into a commit. A commit is plain data, so the writer can try it again when the
+disk is full. Only the writer thread uses a ledger, so nothing here is locked.
 """
 
 import json
@@ -54,7 +54,7 @@ from ordercast.net.store.rows import (
 )
 
 Rows: TypeAlias = dict[OwnBatch, tuple[int, Vector]]
-"""Of own batches: the row, and the past that it says."""
+"""Of own batches: the row, and the causal past in the row."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,8 @@ class Commit:
     checkpoint: tuple[int | bytes, ...] | None = None
     state: list[tuple[str, Value, int]] = field(default_factory=list)
     requests: list[tuple[bytes, int, Group, int, int, int]] = field(default_factory=list)
-    gone: list[tuple[bytes, int, int]] = field(default_factory=list)  # deleted before these
+    # They are deleted before `requests` are written.
+    gone: list[tuple[bytes, int, int]] = field(default_factory=list)
     events: list[tuple[str, int, int, str]] = field(default_factory=list)
     size: int = 0  # bytes, roughly
 
@@ -82,8 +83,8 @@ class Commit:
         )
 
     def forget_requests(self, gone: Sequence[tuple[bytes, int, int]]) -> None:
-        """Delete requests of a client: one number, or all up to one (then the first is 0). Rows
-        that this commit would add are dropped too."""
+        """Delete requests of a client: one number, or all up to a number (then the first is 0).
+        Rows that this commit would add are dropped too."""
         if self.requests:
             alone = {(client, first) for client, first, last in gone if first == last}
             upto = {client: last for client, first, last in gone if first < last}
@@ -96,8 +97,8 @@ class Commit:
 
 
 class Ledger:
-    """`logged`, `delivered` and `confirmed` are last positions, durable once their commit is.
-    `attempt` is the log's, `confirmed_attempt` that of the last confirmation."""
+    """`logged`, `delivered` and `confirmed` are last positions, durable when their commit is.
+    `attempt` is that of the log, `confirmed_attempt` that of the last confirmation."""
 
     def __init__(self, site: Site, found: RecoveredState) -> None:
         self._site = site
@@ -108,8 +109,8 @@ class Ledger:
         self.attempt = int(found.state["attempt"])
         self.confirmed_attempt = int(found.state["confirmed_attempt"])
         self._floors = found.floors
-        # Rows that the core may still need: of each accepted own batch, with the past that the row
-        # says; of the batches that passed in each epoch.
+        # Rows that the core may still need: those of accepted own batches, each with the past in
+        # the row; and those of the batches that passed, by epoch.
         self._accepted = found.accepted
         self._passed = {epoch: deque(rows) for epoch, rows in found.passed.items()}
         # By place of a batch that passed, was fetched or caught up with: its row, and its position
@@ -119,8 +120,8 @@ class Ledger:
         self._pruned = len(self._places)
         self._aside = found.aside
         self._open: tuple[int, deque[int]] = (0, deque())
-        self._own = found.own  # rows of own batches that are expected back, the oldest first
-        self._elsewhere: set[Group] = set()  # groups whose messages do not come back here
+        self._own = found.own  # rows of own batches that will pass here, the oldest first
+        self._elsewhere: set[Group] = set()  # groups whose messages do not pass here
         self.upto = found.checkpoint.upto
 
     def take(self, boxes: Sequence[StoreBox], commit: Commit) -> None:
@@ -164,19 +165,19 @@ class Ledger:
             self.cursor(commit)
 
     def cursor(self, commit: Commit) -> None:
-        """Write `delivered`: with a commit that is made anyway, or when there is nothing else to
-        do."""
+        """Write `delivered`, with another commit or when there is nothing else to do."""
         self.delivered_on_disk = self.delivered
         commit.state.append(state_row("delivered", self.delivered))
 
     def low(self, n: int | None = None) -> int:
-        """No row from `n` on (by default: no row written from now on) refers to one before this."""
+        """No row from `n` on refers to a row before this one. Without `n`: no row that is written
+        from now on."""
         for own in self._own.values():
             return own
         return self.last + 1 if n is None else n
 
     def needed(self) -> int:
-        """The first row that the core may still need, or the next one."""
+        """The first row that the core may still need. If it needs none, the next row."""
         first = self.upto + 1
         for n, _ in self._accepted.values():
             if n < first:
@@ -188,7 +189,8 @@ class Ledger:
         return min(first, self._aside)
 
     def _confirm(self, position: int, attempt: int) -> None:
-        """A rollback annuls confirmations: to confirm the same position in its attempt is news."""
+        """A rollback annuls confirmations. So a position is confirmed anew in the attempt after
+        it."""
         position = not_rolled_back(position, attempt, self._floors)
         if attempt > self.confirmed_attempt:
             self.confirmed_attempt, self.confirmed = attempt, max(position, self.confirmed)
@@ -196,8 +198,8 @@ class Ledger:
             self.confirmed = position
 
     def _records(self, box: StoreBox, commit: Commit) -> None:
-        """A row for each record, and for a batch that passes as soon as it is accepted one for
-        both."""
+        """Write a row for each record. A batch that passes as soon as it is accepted has one row
+        for both."""
         own, accepted, places = self._own, self._accepted, self._places
         replacing = None if box.logged is None else DeliveryQueue(box.caught)
         oldest = next(iter(own.values()), 0)  # row of the first own batch that may be referred to
@@ -232,7 +234,7 @@ class Ledger:
             elif type(record) is Accepted:
                 batch, kind = record.batch, ACCEPTED
                 key = batch.group, batch.seq
-                if key in accepted:  # else it would not be used again
+                if key in accepted:  # an earlier batch with this seq was refused
                     commit.events.append(self._refusal(accepted.pop(key)[0], key, at))
                 accepted[key] = n, batch.past
                 if passing is not None:
@@ -267,7 +269,7 @@ class Ledger:
             self._end_log(replacing, box, commit)
 
     def _come_back(self, batch: Batch) -> int:
-        """The row in which an own batch was accepted that passes now; 0: it is not known."""
+        """The row in which an own batch was accepted, which passes now. 0: not known."""
         ref = self._own.pop((batch.group, batch.seq), 0)
         if not ref:
             self._elsewhere.discard(batch.group)
@@ -284,7 +286,7 @@ class Ledger:
             raise AssertionError(f"the log ends at {self.logged}, not {box.logged}")
 
     def _relog(self, items: Iterable[LogItem], box: StoreBox, commit: Commit) -> None:
-        """Put deliveries where the log lacks them or has others in their place."""
+        """Enter deliveries that the log lacks, and replace those that it has in their place."""
         for item in items:
             if isinstance(item, Rollback):
                 if item.attempt > self.attempt:
@@ -310,7 +312,7 @@ class Ledger:
 
     def _append(self, item: DeliveredBatch, box: StoreBox, commit: Commit) -> None:
         """Add a batch to the log that no engine of this site has passed. Its row has the payloads,
-        although the row of a fetched batch may have them too."""
+        even if the row of a fetched batch has them too."""
         if item.position != self.logged + 1:
             raise AssertionError(f"position {item.position} comes after {self.logged}")
         placed = item.placed
@@ -326,7 +328,8 @@ class Ledger:
         self._places[place_of(item.epoch, placed)] = n, item.position
 
     def _note_absences(self, anew: Anew, commit: Commit, at: int) -> None:
-        """An event: who is absent, since which epoch, in which groups of the open epochs."""
+        """Add an event that says which sites are absent, since which epoch, and in which groups of
+        the open epochs."""
         since = absent_in(anew.layout)
         if since:
             fields = {"since": since, "in": absences_in(anew.layout)}
@@ -374,7 +377,7 @@ class Ledger:
         commit.size += len(state)
 
     def _needed_for(self, batch: Batch, accepted: Rows, pasts: dict[int, Vector]) -> int:
-        """The row of an own batch that the core still has."""
+        """The row of an own batch that the core still has. Note that the row is needed."""
         key = batch.group, batch.seq
         n, past = accepted[key] = self._accepted[key]
         if past != batch.past:
@@ -382,7 +385,8 @@ class Ledger:
         return n
 
     def _prune(self) -> None:
-        """Forget the places of rows that the core no longer needs; now and then is enough."""
+        """Forget the places of rows that the core no longer needs. This is done only now and
+        then."""
         if len(self._places) > 1_000 + 2 * self._pruned:
             first = self.needed()
             self._places = {place: at for place, at in self._places.items() if at[0] >= first}
@@ -393,7 +397,7 @@ class Ledger:
         return REFUSED, self.logged, at, json.dumps(fields, separators=(",", ":"))
 
     def _expect_back(self) -> None:
-        """A batch that is stable everywhere does not come back: let its row go."""
+        """A batch that is stable everywhere will not pass here any more: its row may be removed."""
         gone = [key for key in self._own if key not in self._accepted]
         for key in gone:
             del self._own[key]
@@ -414,7 +418,8 @@ def _keep_last(rows: deque[int], count: int) -> None:
 
 
 def _passing_with(records: Sequence[MemberRecord], at: int) -> Kept | None:
-    """The next record, if it says that the own batch accepted at `at` has passed at once."""
+    """The next record, if it says that the own batch which record `at` accepts has passed at
+    once."""
     record, following = records[at], records[at + 1] if at + 1 < len(records) else None
     if type(record) is Accepted and type(following) is Kept:
         return following if following.passed.placed.batch is record.batch else None

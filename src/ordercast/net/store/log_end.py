@@ -1,8 +1,8 @@
-"""Replacing the end of a site's ordered log, and what a rollback leaves of it ([GS] §5.2.1).
+"""The end of a site's ordered log, and how a flush replaces it ([GS] §5.2.1).
 
-When epochs end without their Close, a site's log becomes what the agreed past says: batches at its
-end may be removed, and missing ones are added. The outbox says so by what it delivers. Those
-deliveries belong before the records of the epoch that opens after them.
+When epochs end without their Close, a site's log must become the agreed past: batches at its end
+may be removed, and missing ones are added. The deliveries of the outbox show which. They come
+before the records of the epoch that opens after them.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ def place_of(epoch: int, placed: Placed) -> BatchPlace:
 
 
 class DeliveryQueue:
-    """The deliveries of an outbox, taken up to one opening of an epoch after another."""
+    """The deliveries of an outbox. They are taken in parts, each up to the opening of an epoch."""
 
     def __init__(self, items: Iterable[LogItem]) -> None:
         self._items = deque(items)
@@ -35,7 +35,7 @@ class DeliveryQueue:
         return epoch in self._opening
 
     def upto(self, epoch: int) -> Iterable[LogItem]:
-        """Take up to the opening of the epoch."""
+        """Take the deliveries up to the opening of the epoch."""
         while self._items:
             item = self._items.popleft()
             if isinstance(item, EpochOpened):
@@ -60,14 +60,14 @@ class Cut(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """The last position of earlier attempts that the rollback to `attempt` has left."""
+    """The rollback to `attempt` left the earlier attempts up to this position."""
 
     attempt: int
     position: int
 
 
 def not_rolled_back(position: int, attempt: int, floors: Sequence[Floor]) -> int:
-    """The last position up to `position` that later rollbacks than `attempt` have left."""
+    """The last position up to `position` that no rollback after `attempt` has taken back."""
     if not floors or floors[-1].attempt <= attempt:  # the common case
         return position
     return min(position, *(floor.position for floor in floors if floor.attempt > attempt))

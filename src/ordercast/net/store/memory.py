@@ -1,8 +1,8 @@
-"""The store of durability `memory`: the same methods, no file, nothing survives.
+"""The store for durability `memory`: it has the same methods and no file. Nothing survives a
+restart.
 
-A box is done with at once. Of the ordered log the store keeps what the application has not
-confirmed, up to a number of bytes, so that an application that never confirms does not fill the
-memory.
+A box is durable at once. Of the ordered log the store keeps what the application has not confirmed,
+up to a number of bytes, so that an application that never confirms does not fill the memory.
 """
 
 import threading
@@ -43,7 +43,8 @@ class MemoryStore:
     on_failed: Callable[[Exception | None], None] | None = None
 
     def __init__(self, *, kept_bytes: int = KEPT_BYTES) -> None:
-        self.store_number = drawn()  # a new one at each start: nothing of an earlier one is left
+        # A new one at each start, because nothing is left of an earlier one.
+        self.store_number = drawn()
         self.confirmed = 0
         self.delivered = 0
         self.logged = 0
@@ -104,10 +105,10 @@ class MemoryStore:
         self.founded, self.founding, self.address = founded, founding, address
 
     def keep_points(self, points: Mapping[Site, StorePoint]) -> None:
-        """Nothing of them is left after the end."""
+        """Nothing to do: a restart finds nothing."""
 
     def describe(self, **facts: Any) -> None:
-        """There is no export of a store without a file."""
+        """Nothing to do: a store without a file is not exported."""
 
     def bytes(self) -> int:
         return 0
@@ -163,7 +164,7 @@ class MemoryStore:
         self._room -= len(batch.placed.batch.body) + _PER_BATCH
 
     def _relog(self, items: Iterable[LogItem]) -> None:
-        """As a store on disk does it."""
+        """Replace the end of the log, as the store on disk does."""
         for item in items:
             if isinstance(item, Rollback):
                 if item.attempt > self.attempt:

@@ -1,6 +1,7 @@
-"""Reading the ordered log of a store while it is written: its own connection, from any thread.
+"""Reading the ordered log of a store while it is written, from any thread.
 
-Rows are numbered without holes and their positions never fall, so a position is found by halving.
+The reader has its own connection. Rows are numbered without holes and their positions never fall,
+so a position is found by binary search.
 """
 
 import sqlite3
@@ -15,7 +16,7 @@ from ordercast.net.store.events import parse_opening, parse_rollback
 from ordercast.net.store.file import connect_to_read, logged_in, store_error, whole_from
 from ordercast.net.store.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, BatchRow
 
-READ_BYTES = 1024 * 1024  # of bodies, at once
+READ_BYTES = 1024 * 1024  # of bodies that are read at once
 _FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
 _OPENED = "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n"
 _ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
@@ -26,7 +27,7 @@ class LogReader:
         self._path = path
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
-        self._next = (0, 0)  # a position and the row at which the batch with it begins or follows
+        self._next = (0, 0)  # a position, and the row where the batch with it begins or follows
 
     def first(self) -> int:
         with self._lock:
@@ -35,7 +36,8 @@ class LogReader:
     def read(
         self, start: int, most_messages: int, most_bytes: int = READ_BYTES
     ) -> list[DeliveredBatch]:
-        """Batches until one of the limits is reached; at least one, if there is any."""
+        """Batches from position `start` on, until one of the limits is reached. At least one, if
+        there is any."""
         try:
             with self._lock:
                 return self._read(max(start, 1), most_messages, most_bytes)
@@ -43,7 +45,7 @@ class LogReader:
             raise store_error(self._path, error) from None
 
     def opened(self) -> list[EpochOpened]:
-        """Each epoch once: a restart may have written it again."""
+        """The epochs that opened, each once: a restart may have written an opening again."""
         with self._lock:
             rows = self._connection().execute(_OPENED).fetchall()
         openings = (parse_opening(position, detail) for position, detail in rows)
@@ -67,7 +69,7 @@ class LogReader:
 
     def _read(self, start: int, messages: int, size: int) -> list[DeliveredBatch]:
         db = self._connection()
-        db.execute("BEGIN")  # one state of the file for all of this
+        db.execute("BEGIN")  # so that all is read from one state of the file
         try:
             n = self._next[1] if self._next[0] == start else self._locate(db, start)
             found: list[DeliveredBatch] = []
@@ -83,7 +85,7 @@ class LogReader:
                 self._next = (row.position + row.messages, row.n + 1)
                 messages -= row.messages
                 size -= len(placed.batch.body)
-                if messages <= 0 or size <= 0:  # before the next row is read
+                if messages <= 0 or size <= 0:  # stop before the next row is read
                     break
             rows.close()
             if not found and start < (first := _first(db)):
@@ -118,7 +120,7 @@ class LogReader:
 
 
 def _first(db: sqlite3.Connection) -> int:
-    """The first position that is there, or the next one, when all rows are gone."""
+    """The first position in the file. If there are no rows, the next position."""
     first = whole_from(db)
     if first is None:
         (folded,) = db.execute("SELECT (SELECT position FROM checkpoint)").fetchone()

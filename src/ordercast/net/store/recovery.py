@@ -1,4 +1,4 @@
-"""What a start finds in a store: the last checkpoint, its records put back, and those after it.
+"""What a start finds in a store: the last checkpoint with its records, and the records after it.
 
 The checkpoint names the rows of the records that it holds. Other rows before it are kept for the
 application; a start only verifies them.
@@ -39,22 +39,22 @@ OwnBatch: TypeAlias = tuple[Group, int]
 
 @dataclass(slots=True)
 class RecoveredState:
-    """What a start needs: for the core, its records; for the writer, its books."""
+    """What a start needs: the records for the core, and the books for the writer."""
 
     state: dict[str, Value]
     anew: Anew | None = None
     checkpoint: CheckpointRow = NO_CHECKPOINT
-    records: list[MemberRecord] = field(default_factory=list)  # after the checkpoint
-    # Rows that the core needs: (row, past) of own batches by group and seq, in the order of rows;
-    # the rows that passed in each epoch.
+    records: list[MemberRecord] = field(default_factory=list)  # those after the checkpoint
+    # Rows that the core needs: (row, past) of own batches by group and seq, in the order of
+    # rows; and the rows of the batches that passed, by epoch.
     accepted: dict[OwnBatch, tuple[int, Vector]] = field(default_factory=dict)
     passed: dict[int, list[int]] = field(default_factory=dict)
     own: dict[OwnBatch, int] = field(default_factory=dict)  # accepted, not passed here
-    # Of batches that passed, were fetched or caught up with: row, and position in the log or 0.
+    # Of batches that passed, were fetched or caught up with: the row, and the position in the
     places: dict[BatchPlace, tuple[int, int]] = field(default_factory=dict)
     aside: int = 1 << 62  # the first row of the batches beside the engines
     floors: list[Floor] = field(default_factory=list)
-    first: int = 1  # row
+    first: int = 1  # the first and the last row
     last: int = 0
     logged: int = 0
 
@@ -63,7 +63,7 @@ class RecoveredState:
 
 
 def recover(db: sqlite3.Connection, path: Path) -> RecoveredState:
-    """Read the store; every row's checksum is verified."""
+    """Read the store. The checksum of every row is verified."""
     found = RecoveredState(read_state(db, path))
     checkpoint = read_checkpoint(db, path)
     folded: Unfolding | None = None
@@ -114,7 +114,7 @@ def _note(found: RecoveredState, row: BatchRow, records: Sequence[MemberRecord])
         if isinstance(record, Accepted):
             batch = record.batch
             key = batch.group, batch.seq
-            found.accepted.pop(key, None)  # a number that was refused, and was used again
+            found.accepted.pop(key, None)  # an earlier batch with this seq was refused
             found.own.pop(key, None)
             found.accepted[key] = row.n, batch.past
             if not row.kind & PASSED:

@@ -1,8 +1,9 @@
-"""Which requests of clients a site has taken: a retry after a broken connection is not sent twice.
+"""The requests of clients that a site has taken. A retry after a broken connection is not sent
+again.
 
-The table is bounded by counts, never by a clock, which may jump. A client says up to which number
-it has its answers, and may have a limited number open. Of the clients with open requests, those
-heard last are kept.
+The table is bounded by counts, not by a clock, which may jump. A client says up to which number it
+has its answers, and may have a limited number open. Of the clients with open requests, those heard
+last are kept.
 """
 
 from collections import OrderedDict
@@ -15,7 +16,7 @@ from ordercast.net.store.box import StoreBox
 BatchName: TypeAlias = tuple[Group, int, int]
 """(group, first seq, count) of the batch that a request became."""
 
-MOST_OPEN = 20_000  # requests per client, at least: twice what may be under way
+MOST_OPEN = 20_000  # the most per client, at least: twice what may be under way
 MOST_CLIENTS = 1_024  # with open requests; sixteen times as many as may be connected
 FOREVER = (1 << 62) - 1
 
@@ -24,9 +25,10 @@ class _Client:
     __slots__ = ("given", "highest", "mixed")
 
     def __init__(self) -> None:
-        self.given: OrderedDict[int, BatchName] = OrderedDict()  # in the order of taking
+        # In the order in which they were taken.
+        self.given: OrderedDict[int, BatchName] = OrderedDict()
         self.highest = 0
-        self.mixed = False  # numbers are out of order: one waited for absent sites
+        self.mixed = False  # numbers are out of order, because one waited for absent sites
 
     def add(self, number: int, given: BatchName) -> None:
         self.mixed = self.mixed or number < self.highest
@@ -43,20 +45,22 @@ class _Client:
 
 
 class RequestTable:
-    """Used by the thread that hands over boxes; the table on disk follows with their commits.
-    `heard` counts boxes with requests. Rows carry it, so they are in order after a restart too."""
+    """The table is used by the thread that hands over boxes; the table on disk follows with their
+    commits. `heard` counts the boxes with requests. Rows carry it, so their order is known after a
+    restart."""
 
     def __init__(self, rows: Iterable[tuple[bytes, int, Group, int, int, int]]) -> None:
         """`rows` are in the order of their last column, `heard`."""
         self._most_open = MOST_OPEN
-        self._clients: OrderedDict[bytes, _Client] = OrderedDict()  # the longest unheard first
+        # The one not heard for longest comes first.
+        self._clients: OrderedDict[bytes, _Client] = OrderedDict()
         self.heard = 0
         for client, number, group, seq, count, heard in rows:
             self._hear(client).add(number, (group, seq, count))
             self.heard = heard
 
     def allow(self, under_way: int) -> None:
-        """A client may have so many under way: none of them is forgotten."""
+        """A client may have so many requests under way. None of these is forgotten."""
         self._most_open = max(MOST_OPEN, 2 * under_way)
 
     def given(self, client: bytes, number: int) -> BatchName | None:
@@ -64,7 +68,8 @@ class RequestTable:
         return None if known is None else known.given.get(number)
 
     def note(self, box: StoreBox) -> None:
-        """Enter the requests of a box, and write into it what is to be deleted on disk."""
+        """Enter the requests of a box. Write into the box which requests must be deleted on
+        disk."""
         gone = [(client, 0, number) for client, number in box.answered]
         for client, number in box.answered:
             if client in self._clients:

@@ -60,13 +60,13 @@ SELECT_BATCH = (
     "SELECT n, kind, epoch, position, count, at_ns, after_position, low, ref, attempt, crc, body"
     " FROM batches"
 )
-# Two selects: SQLite answers min and max in one by reading every row.
+# Two selects: for min and max in one select, SQLite reads every row.
 FIRST_AND_LAST = "SELECT (SELECT min(n) FROM batches), (SELECT max(n) FROM batches)"
 PUT_CHECKPOINT = "INSERT OR REPLACE INTO checkpoint VALUES (1,?,?,?,?,?)"
 PUT_STATE = "INSERT OR REPLACE INTO state VALUES (?,?,?)"
 PUT_REQUEST = "INSERT OR REPLACE INTO requests VALUES (?,?,?,?,?,?)"
 DELETE_REQUESTS = "DELETE FROM requests WHERE client = ? AND number BETWEEN ? AND ?"
-# `at_ns` holds a count, not a time: it says which client was heard last.
+# `at_ns` holds a count, not a time. It tells which client was heard last.
 SELECT_REQUESTS = (
     "SELECT client, number, group_name, seq, count, at_ns FROM requests ORDER BY at_ns, number"
 )
@@ -81,16 +81,16 @@ _records: msgspec.msgpack.Decoder[Accepted | Passed | Other] = msgspec.msgpack.D
 )
 _point = msgspec.msgpack.Decoder(StorePoint).decode
 _starts = msgspec.msgpack.Decoder(tuple[StoreStart, ...]).decode
-_POINT = "heard of "  # and a site: a key of the table state
-STARTS = "starts"  # another
+_POINT = "heard of "  # with the name of a site: a key of the table state
+STARTS = "starts"  # another key of it
 _header = struct.Struct("<10q").pack
 
 
 class BatchRow(NamedTuple):
-    """`position`: of the batch's first message if the row is `MINE`, else the next position to be
-    logged, so positions never fall along `n`. `epoch`: of a batch that passed or is in the log.
-    `low`: neither this row nor a later one refers to a row before `low`. `attempt`: of the log,
-    when the row was written."""
+    """`position`: of the batch's first message if the row is `MINE`, else the next position in the
+    log. So positions never fall along `n`. `epoch`: of a batch that passed or is in the log. `low`:
+    neither this row nor a later one refers to a row before `low`. `attempt`: that of the log when
+    the row was written."""
 
     n: int
     kind: int
@@ -107,8 +107,8 @@ class BatchRow(NamedTuple):
 
 
 class CheckpointRow(NamedTuple):
-    """State folded up to row `upto`; the core needs no row before `needed` any more. `position`:
-    the last one logged by then."""
+    """The state folded up to row `upto`. The core needs no row before `needed`. `position`: the
+    last one in the log then."""
 
     upto: int
     needed: int
@@ -135,7 +135,7 @@ def state_row(key: str, value: Value) -> tuple[str, Value, int]:
 
 
 def point_row(site: Site, point: StorePoint) -> tuple[str, Value, int]:
-    """What another site has said of its store."""
+    """The row of the table state for what another site has said of its store."""
     return state_row(_POINT + site, encode(point))
 
 
@@ -174,7 +174,8 @@ def verify(row: BatchRow, where: object) -> None:
 
 
 def record_of(row: BatchRow, where: object) -> Accepted | Passed | Other:
-    """The record in a row, its checksum verified; a row that refers lacks its payloads."""
+    """The record in a row. Its checksum is verified. A row that refers to another one lacks the
+    payloads."""
     verify(row, where)
     try:
         return _records.decode(row.body)

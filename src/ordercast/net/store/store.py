@@ -59,13 +59,13 @@ from ordercast.wire.lineage import StorePoint, StoreStart
 log = logging.getLogger("ordercast.net.store")
 
 DURABILITIES = ("sync", "os")
-_EVENTS = 10_000  # kept
+_EVENTS = 10_000  # how many events of crashes and restarts are kept
 
 
 class Store:
-    """`boot` and `store_number` are for the core; `founded`, `founding` and `address` are what
-    `keep_founding` was given. `starts`: the last starts on this store; `heard`: what other sites
-    have said of theirs. Call `write` from one thread only."""
+    """`boot` and `store_number` are for the core; `founded`, `founding` and `address` were given to
+    `keep_founding`. `starts`: the last starts on this store. `heard`: what other sites have said of
+    their stores. Call `write` from one thread only."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Store:
         self._restored = found.restored()
         self.requests = RequestTable(db.execute(SELECT_REQUESTS))
         self._gaps: list[tuple[int, str]] = db.execute(
-            # The last one at or before what is confirmed may reach beyond it.
+            # The last gap that begins at or before the confirmed position may reach beyond it.
             f"SELECT position, detail FROM {GAPS} AND position >= ifnull("
             f" (SELECT max(position) FROM {GAPS} AND position <= ?), 0) ORDER BY n",
             (ledger.confirmed,),
@@ -141,17 +141,17 @@ class Store:
     # --- what a start needs -----------------------------------------------------------------------
 
     def restored(self) -> list[MemberRecord]:
-        """For the core: all that it asked to persist, or its last `Anew` and the records after it.
-        Given out once: the store does not keep them."""
+        """The records for the core: all that it asked to persist, or its last `Anew` and the
+        records after it. They are given out once: the store does not keep them."""
         restored, self._restored = self._restored, []
         return restored
 
     def opened(self) -> list[EpochOpened]:
-        """The epochs that were opened here, in order; from any thread."""
+        """The epochs that opened here, in order. Callable from any thread."""
         return self._reader.opened()
 
     def rollbacks(self) -> list[Rollback]:
-        """What was rolled back here, in order; from any thread."""
+        """The rollbacks of this site, in order. Callable from any thread."""
         return self._reader.rollbacks()
 
     def gaps(self) -> list[tuple[int, str]]:
@@ -160,7 +160,7 @@ class Store:
 
     @property
     def attempt(self) -> int:
-        """Of the log: one more after each rollback."""
+        """The attempt of the log: one more after each rollback."""
         return self._writer.attempt
 
     @property
@@ -190,23 +190,24 @@ class Store:
 
     @property
     def failed(self) -> Exception | None:
-        """Why nothing can be written at present; nothing is acknowledged meanwhile."""
+        """Why nothing can be written now; None if it can. Meanwhile nothing is acknowledged."""
         return self._writer.failed
 
     @property
     def commits(self) -> int:
-        """Transactions made since the store was opened."""
+        """How many transactions were made since the store was opened."""
         return self._writer.commits
 
     @property
     def first(self) -> int:
-        """The first position that `read` can give; what was before is forgotten."""
+        """The first position that `read` can give. Earlier ones are forgotten."""
         return self._reader.first()
 
     # --- writing ----------------------------------------------------------------------------------
 
     def write(self, box: StoreBox, then: Then | None = None) -> None:
-        """Queue; `then` is called when this box and all before it are durable, in that order."""
+        """Queue a box. `then` is called when this box and all boxes before it are durable. Calls
+        come in the order of the boxes."""
         if self._closed:
             raise Error(f"{self.path}: the store is closed")
         if self._call is None:
@@ -216,34 +217,35 @@ class Store:
         self._writer.queue.put((box, then))
 
     def request(self, client: bytes, number: int) -> tuple[Group, int, int] | None:
-        """The batch that a request became, if it was taken: (group, first seq, count).
+        """The batch that a request became, if the request was taken: (group, first seq, count).
 
-        It may not be durable yet: answer after the `then` of a box written now, which may be empty.
+        It may not be durable yet. To answer only when it is, write a box now, even an empty one,
+        and answer in its `then`.
         """
         return self.requests.given(client, number)
 
     def keep_founding(self, founded: bytes, founding: str, address: str) -> None:
         """Keep the layout that the cluster was founded with, its digest, and where this site
-        listens; durable with the next box at the latest."""
+        listens. They are durable with the next box, or before."""
         self.founded, self.founding, self.address = founded, founding, address
         self._writer.queue.put({"founded": founded, "founding": founding, "address": address})
 
     def keep_points(self, points: Mapping[Site, StorePoint]) -> None:
-        """Keep what others said of their stores, durably when this store is closed."""
+        """Keep what others said of their stores. It is durable when this store is closed."""
         rows = (point_row(site, point) for site, point in points.items())
         self._writer.queue.put({key: value for key, value, _ in rows})
 
     def describe(self, **facts: Any) -> None:
-        """Facts of the cluster for an export: `deliver`, `on_failure`, `epochs` (the founding
-        epochs; none: not known here; the first ones given stay), and what else belongs in
-        meta.json."""
+        """Keep facts of the cluster for an export: `deliver`, `on_failure`, `epochs`, and what else
+        belongs in meta.json. `epochs` are the founding epochs; if they were given before, those
+        stay."""
         if self.described.get("epochs"):
             facts["epochs"] = self.described["epochs"]
         self.described = facts
         self._writer.queue.put({"described": json.dumps(facts, sort_keys=True)})
 
     def bytes(self) -> int:
-        """Of the file and its log."""
+        """The size of the file and of its log."""
         total = 0
         for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
             try:
@@ -257,8 +259,8 @@ class Store:
     def read(
         self, start: int, most_messages: int, most_bytes: int = READ_BYTES
     ) -> list[DeliveredBatch]:
-        """Batches of the durable log from the one that holds position `start`, from any thread:
-        until one of the limits is reached, at least one."""
+        """Batches of the durable log, from the one that holds position `start`, until one of the
+        limits is reached. At least one, if there is any. Callable from any thread."""
         return self._reader.read(start, most_messages, most_bytes)
 
     # --- the end ----------------------------------------------------------------------------------
@@ -281,7 +283,7 @@ class Store:
         assert call is not None
         try:
             call(partial(_run, thens))
-        except RuntimeError:  # the loop has been closed: nobody is left to be told
+        except RuntimeError:  # the loop is closed: nobody can be told
             log.debug("%s: the event loop is closed", self.path)
 
     def _has_changed(self, error: Exception | None) -> None:
@@ -296,7 +298,7 @@ class Store:
 
 
 def drawn() -> int:
-    """A number for a store: no other has it."""
+    """A random number for a store. No other store has it."""
     return int.from_bytes(os.urandom(8), "big") >> 1 or 1
 
 
@@ -322,7 +324,7 @@ def _recover(
     found = recover(db, path)
     state = found.state
     if found.anew is not None:
-        # Folded batches were released before, and the core will not deliver them again.
+        # Batches that are folded were released before: the core will not deliver them again.
         state["delivered"] = max(int(state["delivered"]), released_by(found.anew))
     machine = machine_start()
     boot = state["boot"] = int(state["boot"]) + 1
@@ -359,7 +361,7 @@ def _recover(
 
 
 def _refusals_of_removed_rows(db: sqlite3.Connection, first: int) -> list[tuple[int]]:
-    """Events of refused batches whose rows were removed."""
+    """The events of refused batches whose rows were removed."""
     events = db.execute("SELECT n, detail FROM events WHERE kind = ?", (REFUSED,))
     return [(n,) for n, detail in events if json.loads(detail)["row"] < first]
 

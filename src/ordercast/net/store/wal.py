@@ -1,12 +1,13 @@
 """SQLite's write-ahead log after a crash: a torn end is recovered, a damaged middle is refused.
 
-SQLite reads its log up to the first frame whose checksum fails and takes that for the end. That is
-right for the transaction that was being written. But when a whole transaction follows, the damaged
-one had been committed and acknowledged: it must not be dropped in silence. (The log is emptied at
-each start and after each failed commit, so nothing else can follow.)
+SQLite reads its log up to the first frame whose checksum fails, and takes that frame for the end.
+This is right for the transaction that was being written. But if a whole transaction follows, the
+damaged one was committed and acknowledged: it must not be dropped in silence. (The log is emptied
+at each start and after each failed commit, so nothing else can follow.)
 
-The format is that of SQLite's "WAL-mode File Format": a header of 32 bytes, then frames of 24 bytes
-and a page; each checksum covers all before it; the salts tell the frames of this log from older.
+The format is that of SQLite's "WAL-mode File Format": a header of 32 bytes, then frames, each of 24
+bytes and a page. Each checksum covers everything before it. The salts tell the frames of this log
+from older ones.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 from ordercast.model.errors import StoreCorrupt
 from ordercast.net.store.file import PAGE_BYTES
 
-_MAGIC = (0x377F0682, 0x377F0683)  # checksums of little-endian words, of big-endian ones
+_MAGIC = (0x377F0682, 0x377F0683)  # checksums of little-endian words, and of big-endian ones
 _HEADER, _FRAME = 32, 24
 _MASK = 0xFFFFFFFF
 
@@ -27,16 +28,17 @@ Sums: TypeAlias = tuple[int, int]
 class _Log(NamedTuple):
     file: BinaryIO
     size: int  # bytes
-    words: str  # byte order of what the checksums add up
+    words: str  # byte order of the words that the checksums add up
     page: int  # bytes
     salts: Sums
-    sums: Sums | None  # of the header; None: it is damaged
+    sums: Sums | None  # checksums of the header; None: it is damaged
 
     def frames(self) -> int:
         return (self.size - _HEADER) // (self.page + _FRAME)
 
     def frame(self, n: int) -> tuple[int, Sums, Sums]:
-        """Pages of the file after a commit (0: no commit), salts, checksums."""
+        """Of a frame: the pages of the file after its commit (0: it commits nothing), the salts,
+        the checksums."""
         self._seek(n)
         _, commit, salt1, salt2, sum1, sum2 = struct.unpack(">6I", self.file.read(_FRAME))
         return commit, (salt1, salt2), (sum1, sum2)
@@ -51,7 +53,7 @@ class _Log(NamedTuple):
 
 
 def require_whole(path: Path) -> None:
-    """Refuse the store at `path` if a transaction in the middle of its log is damaged."""
+    """Raise StoreCorrupt if a transaction in the middle of the store's log is damaged."""
     wal = path.with_name(f"{path.name}-wal")
     try:
         file = wal.open("rb")
@@ -67,7 +69,7 @@ def require_whole(path: Path) -> None:
 
 
 def _damaged_middle(file: BinaryIO) -> str:
-    """What is damaged although a transaction follows it; empty if nothing is."""
+    """What is damaged although a transaction follows it. Empty: nothing."""
     log = _parse(file)
     bad = None if log is None else _first_bad(log)
     if log is None or bad is None or not _is_followed(log, bad):
@@ -76,7 +78,8 @@ def _damaged_middle(file: BinaryIO) -> str:
 
 
 def _parse(file: BinaryIO) -> _Log | None:
-    """None: there is no log. Its header is durable before any frame, so it is never torn."""
+    """The header. None: there is no log. The header is durable before any frame, so it is never
+    torn."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     data = file.read(_HEADER + _FRAME)
@@ -105,7 +108,7 @@ def _first_bad(log: _Log) -> int | None:
 
 
 def _is_followed(log: _Log, bad: int) -> bool:
-    """Whether at or after `bad` a transaction ends, and another has begun after it."""
+    """Whether a transaction ends at or after `bad`, and another one has begun after it."""
     most = max((log.frame(n)[0] for n in range(bad)), default=0) + log.frames()
     ended = False
     for n in range(bad, log.frames()):
@@ -114,7 +117,7 @@ def _is_followed(log: _Log, bad: int) -> bool:
             continue
         if ended:
             return True
-        # A commit tells how many pages the file has then: a file grows by no more than its log.
+        # A commit tells how many pages the file has then: it grows by no more than the log has.
         ended = 0 < commit <= most or (n > bad and commit > 0)
     return False
 

@@ -1,7 +1,7 @@
-"""The writer thread: takes all that is queued, commits it in one transaction, then says so.
+"""The writer thread: it takes all that is queued, commits it in one transaction, and reports it.
 
 It alone writes the file, and it alone waits for the disk. When a commit fails (a full disk), the
-same rows are tried again every second; nobody is told meanwhile, so nothing is acknowledged. Old
+same rows are tried again every second. Nobody is told meanwhile, so nothing is acknowledged. Old
 rows are removed a few at a time, inside the commits of new ones.
 """
 
@@ -32,13 +32,13 @@ from ordercast.net.store.rows import (
 log = logging.getLogger("ordercast.net.store")
 
 TRY_AGAIN_S = 1.0
-CURSOR_S = 0.1  # after which `delivered` is written although nothing else is
-CLEANUP_S = 1.0  # between looks at what has grown old
-WAL_BYTES = 8 << 20  # after which the log is carried over into the file
+CURSOR_S = 0.1  # pause before `delivered` is written alone
+CLEANUP_S = 1.0  # pause between looks for old rows
+WAL_BYTES = 8 << 20  # size of the log at which it is carried over into the file
 
 Then: TypeAlias = Callable[[], None]
 WriterJob: TypeAlias = tuple[StoreBox, Then | None] | dict[str, Value] | None
-"""A box and what to do when it is durable; values for the table state; or the end."""
+"""A box, and what to call when it is durable; or values for the table state; or None, the end."""
 
 
 class Writer(threading.Thread):
@@ -58,7 +58,7 @@ class Writer(threading.Thread):
         self.queue: SimpleQueue[WriterJob] = SimpleQueue()
         self.ledger = ledger
         self.failed: Exception | None = None
-        self.logged, self.confirmed = ledger.logged, ledger.confirmed  # durable
+        self.logged, self.confirmed = ledger.logged, ledger.confirmed  # what is durable
         self.row = ledger.last  # durable
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
@@ -68,7 +68,7 @@ class Writer(threading.Thread):
         self._tell = tell
         self._changed = changed
         self._since_carry = 0
-        self._hurry = threading.Event()  # set at the end: do not wait for a disk that is full
+        self._hurry = threading.Event()  # set at the end: a full disk is not waited for
 
     def run(self) -> None:
         try:
@@ -82,12 +82,12 @@ class Writer(threading.Thread):
             self._stopped(error)
 
     def _stopped(self, error: Exception) -> None:
-        """For good: nothing is acknowledged any more."""
+        """The writer has stopped for good: nothing is acknowledged any more."""
         self.failed = error
         self._changed(error)
 
     def end(self) -> None:
-        """Write what is queued and stop; a disk that is full is tried only once more."""
+        """Write what is queued and stop. A full disk is tried only once more."""
         self.queue.put(None)
         self._hurry.set()
         self.join()
@@ -133,7 +133,7 @@ class Writer(threading.Thread):
         return self.cleanup.patience(CLEANUP_S)
 
     def _commit(self, commit: Commit) -> bool:
-        """Until it is done; False if the end came before that."""
+        """Commit, and try again until it works. Returns False if the end came first."""
         while True:
             try:
                 self._execute(commit)
@@ -155,7 +155,7 @@ class Writer(threading.Thread):
             self.failed = None
             log.warning("%s: can be written again", self._path)
             self._changed(None)
-            self._carry("TRUNCATE")  # nothing of what failed stays in the log
+            self._carry("TRUNCATE")  # nothing of the failed commits stays in the log
         return True
 
     def _fail(self, error: Exception) -> None:
@@ -191,7 +191,7 @@ class Writer(threading.Thread):
         self.cleanup.first = first
 
     def _tidy(self) -> None:
-        """What nobody waits for: shorten the file, and its log."""
+        """Shorten the file and its log. Nobody waits for this."""
         try:
             self._since_carry += self.cleanup.give_back()
         except sqlite3.OperationalError as error:
@@ -200,7 +200,7 @@ class Writer(threading.Thread):
             self._carry()
 
     def _carry(self, how: str = "PASSIVE") -> None:
-        """Move the log into the file."""
+        """Move the log's contents into the file."""
         self._since_carry = 0
         try:
             self._db.execute(f"PRAGMA wal_checkpoint({how})").fetchall()

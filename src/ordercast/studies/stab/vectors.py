@@ -39,18 +39,6 @@ class Vectors:
         least: Vector = self._np.minimum.reduce(distinct)
         return least
 
-    def difference(self, new: "Vector", old: "Vector") -> "Vector":
-        """The entries that changed: their places, then their values."""
-        places = self._np.flatnonzero(new != old).astype(new.dtype)
-        changed: Vector = self._np.concatenate([places, new[places]])
-        return changed
-
-    def changed(self, old: "Vector", difference: "Vector") -> "Vector":
-        places, values = self._np.split(difference, 2)
-        new: Vector = old.copy()
-        new[places] = values
-        return new
-
     def size(self, array: "Vector") -> int:
         return COUNT_BYTES * len(array)
 
