@@ -3,7 +3,7 @@
     python bench/changes.py [--groups 1000 10000] [--sites 10] [--lists 0] [--profile] [--json]
 
 Real members with the options of a cluster file, in one process. Every site has a processor of its
-own: what its calls take, the encoding of frames and records included, is measured and lets its
+own: the processor time of its calls, the encoding of frames and records included, lets its
 time pass; a frame is under way for 0.1 ms. So the figures are those of as many machines as there
 are sites, with disks that take no time. They depend on the machine, and get better by repetition.
 
@@ -117,7 +117,7 @@ class Cluster:
     def _burst(self, site: str, machine: Machine) -> None:
         inbox, calls = machine.inbox, machine.calls
         machine.inbox, machine.calls = [], []
-        begun = time.perf_counter_ns()
+        begun = time.process_time_ns()
         if self.profile is not None:
             self.profile.enable()
         for call in calls:
@@ -138,7 +138,7 @@ class Cluster:
         member.stored(box.counted)
         if self.profile is not None:
             self.profile.disable()
-        took = time.perf_counter_ns() - begun
+        took = time.process_time_ns() - begun
         machine.longest = max(machine.longest, (took, self.now))
         machine.free_at = at = self.now + took
         for peer, data in frames:
