@@ -25,6 +25,10 @@ class WindowFull(Error):
     """As much as allowed is accepted and not yet stable; wait for receipts."""
 
 
+class Forgotten(Error):
+    """A position that is no longer kept: its messages cannot be read again."""
+
+
 class NotInMajority(Error):
     """The voters that answer are too few to decide; what needs a decision waits."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
 
@@ -43,9 +44,11 @@ class GroupTable:
         rates: Mapping[Group, float] | None = None,
     ) -> "GroupTable":
         """A checked table from plain data; the errors are those of a groups file."""
-        data: dict[str, Any] = {"groups": {g: list(m) for g, m in groups.items()}}
+        data: dict[str, Any] = {
+            "groups": {g: list(require_list(m, f"groups.{g}")) for g, m in groups.items()}
+        }
         if sites is not None:
-            data["sites"] = list(sites)
+            data["sites"] = list(require_list(sites, "sites"))
         if rates is not None:
             data["rates"] = dict(rates)
         return _table(data, "groups")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ordercast
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
 from ordercast.net.store.rows import state_row
@@ -79,7 +79,7 @@ async def test_who_stops_within_a_batch_goes_on_with_its_next_message() -> None:
         assert sequence(await read(b, 1)) == expected(5, 5)
         assert sequence(await read(b, 5)) == expected(6, 10)
         await turns()
-        with pytest.raises(ConfigError, match="position 3 was read before, and nothing is stored"):
+        with pytest.raises(Forgotten, match="position 3 was read before, and nothing is stored"):
             await anext(b.deliveries(start=3))
 
 
@@ -453,6 +453,6 @@ async def test_positions_that_are_confirmed_are_forgotten_and_say_so(tmp_path: P
         await cluster.kill("b")
         b = await cluster.start("b")
         await until(lambda: site_of(b).store.first > 1)
-        with pytest.raises(ConfigError, match="position 1 is no longer kept"):
+        with pytest.raises(Forgotten, match="position 1 is no longer kept"):
             await anext(b.deliveries(start=1))
         assert sequence(await read(b, 3_000)) == expected(3_001, 6_000)

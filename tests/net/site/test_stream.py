@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ordercast.core.epochs.records import Kept
 from ordercast.core.outbox import Passed
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import Error, Forgotten
 from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
 from ordercast.net.site.stream import EpochOpened, Gap, GapBatch, Lag, Stream
 from ordercast.net.store.box import StoreBox
@@ -214,7 +214,7 @@ def test_what_the_log_no_longer_has_is_told_in_one_line() -> None:
         side.add([5] * 2)
         side.store.write(StoreBox(confirmed=10))
         side.stream._recent.clear()
-        with pytest.raises(ConfigError, match="position 1 is no longer kept"):
+        with pytest.raises(Forgotten, match="position 1 is no longer kept"):
             await anext(side.stream.deliveries(1))
 
     loops.run(run())
@@ -229,7 +229,7 @@ def test_a_daemon_that_stores_nothing_and_that_nobody_reads_keeps_the_latest_onl
         assert len(side.stream._recent) == 16  # of 1,000 messages each
         first = await anext(side.stream.deliveries(None))
         assert first.position == 24_001
-        with pytest.raises(ConfigError, match="position 5 "):
+        with pytest.raises(Forgotten, match="position 5 "):
             await anext(side.stream.deliveries(5))
 
     loops.run(run())

@@ -11,7 +11,7 @@ from ordercast.core.epochs.records import Caught, Folded, Kept, MemberRecord
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Begin, Entry, Finish, JoinGroup, Nothing
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import Error, Forgotten
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.requests import MOST_CLIENTS, MOST_OPEN
 from ordercast.net.store.store import Store
@@ -209,7 +209,7 @@ def test_a_position_that_is_forgotten_is_told(tmp_path: Path) -> None:
             break
         time.sleep(0.02)
     assert store.first == 51
-    with pytest.raises(ConfigError, match="position 50 is no longer kept; the first that is: 51"):
+    with pytest.raises(Forgotten, match="position 50 is no longer kept; the first that is: 51"):
         store.read(50, 1)
     assert store.read(53, 1)[0].position == 51
     store.close_sync()

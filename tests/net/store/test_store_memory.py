@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import Error, Forgotten
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
@@ -47,7 +47,7 @@ def test_it_reads_what_is_not_confirmed() -> None:
     store.write(StoreBox(confirmed=6))
     assert store.first == 7
     assert [batch.position for batch in store.read(7, 99)] == [7, 8, 9, 10]
-    with pytest.raises(ConfigError, match="position 6 is no longer kept; the first that is: 7"):
+    with pytest.raises(Forgotten, match="position 6 is no longer kept; the first that is: 7"):
         store.read(6, 1)
 
 

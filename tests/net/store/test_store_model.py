@@ -18,7 +18,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.core.epochs.voters_log import Ballot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Finish, Open
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, Forgotten
 from ordercast.model.messages import Batch, DeliveredBatch, Key, MessageId, Placed
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import rollback_event
@@ -283,7 +283,7 @@ class Model(RuleBasedStateMachine):
             return
         assert found == [entry for entry in self.log if entry[0] >= first]
         if first > 1:
-            with pytest.raises(ConfigError, match="no longer kept"):
+            with pytest.raises(Forgotten, match="no longer kept"):
                 self.store.read(first - 1, 1_000_000)
 
     def _read(self, start: int) -> list[tuple[int, int, Batch]]:

@@ -8,7 +8,7 @@ import pytest
 
 from ordercast.core.epochs.records import Anew
 from ordercast.core.epochs.voters_log import Ballot
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import Forgotten
 from ordercast.net.cluster.config import Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.cleanup import PIECE
@@ -154,7 +154,7 @@ def test_rows_go_although_some_of_the_site_s_own_are_always_under_way(tmp_path: 
     assert count(store) <= 130
     assert [batch.position for batch in store.read(first, 999)] == list(range(first, 201))
     for start in (1, first - 6, first - 1):
-        with pytest.raises(ConfigError, match=f"no longer kept; the first that is: {first}"):
+        with pytest.raises(Forgotten, match=f"no longer kept; the first that is: {first}"):
             store.read(start, 999)
     store.close_sync()
 
@@ -189,7 +189,7 @@ def test_a_store_without_a_row_of_the_log_knows_what_it_had(tmp_path: Path) -> N
         quiet(store)
         assert count(store) == rows
         assert store.first == 6
-        with pytest.raises(ConfigError, match="position 5 is no longer kept; the first that is: 6"):
+        with pytest.raises(Forgotten, match="position 5 is no longer kept; the first that is: 6"):
             store.read(5, 1)
         assert store.read(6, 1) == []
         write(store, Ballot(1, None), at_ns=1)

@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
+from ordercast.model.arguments import require_number
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error, FrameError
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch
 from ordercast.net.admin.frames import (
@@ -52,9 +53,8 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.directory import require_own
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
-from ordercast.net.site.changes import ClusterChanges, new_change_name
+from ordercast.net.site.changes import ClusterChanges, new_change_name, require_change
 from ordercast.net.site.stream import GapBatch, StreamBatch
-from ordercast.wire.epochs import check_change
 from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.client")
@@ -266,8 +266,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         Rollback. `observe`: nobody waits for this reader (see `slow_member`), however far behind it
         is.
 
-        Reading raises ConfigError (a position below 1, or one that is no longer kept), Away (the
-        daemon has not answered for too long), or Error (the client is closed).
+        Reading raises ConfigError (a position below 1), Forgotten (one that is no longer kept),
+        Away (the daemon has not answered for too long), or Error (the client is closed).
         """
         begin = partial(self._begin_reading, start, observe, attempt)
         return ClientDeliveries(begin, self._end_reading)
@@ -276,6 +276,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self, start: int | None, observe: bool, attempt: int | None
     ) -> ClientSubscription:
         self._require_open()
+        if start is not None:
+            require_number(start, "start", 1)
         subscription = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
         self._subscriptions[subscription.number] = subscription
         subscription.subscribe()
@@ -289,6 +291,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """The application is done with everything up to this position, and will not see it again.
         Returns when the daemon has that durably. Raises ConfigError for a position that is not
         delivered yet, Away, or Error (the client is closed)."""
+        require_number(position, "position", 0)
+        if attempt is not None:
+            require_number(attempt, "attempt", 0)
         number = self._next_id()
         if attempt is None:  # as far as this client's slowest reader has come
             attempt = min((one.attempt for one in self._subscriptions.values()), default=0)
@@ -304,10 +309,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         Raises ConfigError (it is impossible, and nothing has happened), NotInMajority, Away, or
         Error (the client is closed); after these three it may still be done."""
         name = name or new_change_name()
-        try:
-            check_change(name, edits)  # the daemon drops a client whose frame breaks a rule
-        except FrameError as error:
-            raise ConfigError(str(error)) from None
+        require_change(name, edits)  # the daemon drops a client whose frame breaks a rule
         number = self._next_id()
         await self._ask(number, Change(number, name, edits))
 

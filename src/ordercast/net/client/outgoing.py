@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from ordercast.core.batches import batch_bytes
+from ordercast.model.arguments import require_names
 from ordercast.model.errors import Error, WindowFull
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import pack_payloads
@@ -45,12 +46,12 @@ class ClientOutgoing:
             self.targets.members(group)
             return group, ()
         members: dict[Site, None] = {}
-        for each in group:
+        for each in require_names(group, "group"):
             members.update(dict.fromkeys(self.targets.members(each)))
         return self.listed(members)
 
     def listed(self, sites: Iterable[Site]) -> Target:
-        return "", self.targets.listed(sites)
+        return "", self.targets.listed(require_names(sites, "sites"))
 
     def measure(self, payloads: list[bytes]) -> int:
         """The bytes of a batch; its payloads become bytes. Refuses what the site would refuse."""

@@ -9,6 +9,7 @@ from typing import Any
 from ordercast.core.dissemination.registry import MULTICAST, WAYS
 from ordercast.core.order.registry import PROTOCOLS, misfit
 from ordercast.core.stability.registry import TRACKERS
+from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
@@ -50,6 +51,8 @@ _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
 
 def read_cluster(path: str | Path) -> Cluster:
+    if not isinstance(path, (str, Path)):
+        raise ConfigError(f"cluster: the path of a file is needed, not {shown(path)}")
     source = str(path)
     try:
         with Path(path).open("rb") as file:
@@ -92,7 +95,7 @@ def cluster_of_groups(
 ) -> Cluster:
     """A cluster without a file; options are those of `[cluster]`. A site without an address gets
     port 0 of the loopback: any free one."""
-    names = sites if sites is not None else GroupTable.of(groups).sites
+    names = GroupTable.of(groups).sites if sites is None else require_list(sites, "sites")
     given = dict(addresses or {})
     for site in given:
         if site not in names:
@@ -100,13 +103,17 @@ def cluster_of_groups(
     data: dict[str, Any] = {
         "cluster": {"name": "local", **options},
         "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
-        "groups": {group: list(members) for group, members in groups.items()},
+        "groups": _lists(groups),
     }
     tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
     for table, values in tables.items():
         if values is not None:
             data[table] = dict(values)
     return cluster_of_data(data, source="cluster", base=Path(), any_port=True)
+
+
+def _lists(groups: Mapping[Group, Sequence[Site]]) -> dict[Group, list[Site]]:
+    return {g: list(require_list(members, f"groups.{g}")) for g, members in groups.items()}
 
 
 def cluster_of_data(

@@ -10,8 +10,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args
 
+import msgspec
+
+from ordercast.model.arguments import require_names
 from ordercast.model.epochs import (
     AddGroup,
     AddSite,
@@ -27,7 +30,10 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import ConfigError, Error, FrameError, NotInMajority
 from ordercast.model.groups import Group, Site
+from ordercast.model.names import shown
+from ordercast.net.cluster.addresses import parse_address
 from ordercast.net.site.presence import Presence
+from ordercast.wire.complaint import complaint
 from ordercast.wire.epochs import check_change
 
 
@@ -62,7 +68,7 @@ class ClusterChanges(ABC, Generic[R]):
 
     def add_group(self, group: Group, members: Iterable[Site]) -> R:
         """Add a group of these sites. Raises as `change`."""
-        return self.change(AddGroup(group, tuple(members)))
+        return self.change(AddGroup(group, require_names(members, "members")))
 
     def remove_group(self, group: Group) -> R:
         """Remove a group. Messages to it that are not ordered yet are refused: their receipts
@@ -70,8 +76,8 @@ class ClusterChanges(ABC, Generic[R]):
         return self.change(RemoveGroup(group))
 
     def add_site(self, site: Site, address: str) -> R:
-        """Admit a site that the cluster file does not have, at HOST:PORT; it may then join groups.
-        Raises as `change`."""
+        """Admit a site that the cluster file does not have, at HOST:PORT (empty: it dials, and is
+        not dialled); it may then join groups. Raises as `change`."""
         return self.change(AddSite(site, address))
 
     def retire_site(self, site: Site) -> R:
@@ -99,6 +105,33 @@ class ClusterChanges(ABC, Generic[R]):
         return self.change(RemoveVoter(site))
 
 
+class _Asked(msgspec.Struct, array_like=True):
+    name: str
+    edits: tuple[Edit, ...]
+
+
+_read_asked = msgspec.msgpack.Decoder(_Asked).decode
+
+
+def require_change(name: str, edits: Sequence[Edit]) -> None:
+    """Raise ConfigError unless this change may be asked for. A caller may give anything."""
+    for number, edit in enumerate(edits):
+        if not isinstance(edit, get_args(Edit)):
+            raise ConfigError(f"edits[{number}]: {shown(edit)} is no edit of a cluster")
+    body = b""
+    try:
+        body = msgspec.msgpack.encode(_Asked(name, tuple(edits)))
+        _read_asked(body)
+        check_change(name, edits)
+    except (TypeError, ValueError, OverflowError) as error:  # also what msgspec raises
+        raise ConfigError(complaint(error, body, _Asked, "change")) from None
+    except FrameError as error:
+        raise ConfigError(str(error)) from None
+    for edit in edits:
+        if isinstance(edit, AddSite) and edit.address:
+            parse_address(edit.address, f"address of site {edit.site!r}")
+
+
 _ASKED = "the change was asked for, and may be done"
 
 
@@ -111,10 +144,7 @@ class ChangeRequests:
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
 
     async def change(self, edits: tuple[Edit, ...], name: str) -> None:
-        try:
-            check_change(name, edits)
-        except FrameError as error:
-            raise ConfigError(str(error)) from None
+        require_change(name, edits)
         if self._presence.hopeless:
             raise NotInMajority(self._presence.why_not() or "")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
@@ -151,8 +151,8 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         that was confirmed. It never ends by itself. `attempt`: the attempt of the last delivery
         that the application has; if that delivery was taken back, the first item is the Rollback.
 
-        Reading raises ConfigError (a position below 1, or one that is no longer kept), or Error
-        (the site is closed).
+        Reading raises ConfigError (a position below 1), Forgotten (one that is no longer kept), or
+        Error (the site is closed).
         """
         return self._running.stream.deliveries(start, attempt)
 
@@ -191,6 +191,9 @@ def site_of(node: Node) -> RunningSite:
     return node._running
 
 
+_WITH = "a site is opened by `async with Node.open(...) as node:`"
+
+
 class _Opening:
     """`async with Node.open(...)`: starts the site on entering, closes it on leaving."""
 
@@ -212,6 +215,18 @@ class _Opening:
         self._address = address
         self._hooks = hooks
         self._running: RunningSite | None = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{_WITH}; {name!r} is the node's", name=name, obj=self)
+
+    def __await__(self) -> NoReturn:
+        raise TypeError(_WITH)
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError(_WITH)
+
+    def __exit__(self, *error: object) -> None:
+        """Never called: nothing is entered without `async`."""
 
     async def __aenter__(self) -> Node:
         cluster = self._cluster

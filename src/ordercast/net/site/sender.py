@@ -7,11 +7,11 @@ wait in line, how long they wait before they give up, and the receipts.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from ordercast.core.batches import PER_MESSAGE, as_bytes
 from ordercast.core.epochs.admission import BATCH_BYTES, RequestName, Turn
 from ordercast.core.epochs.member import Member
+from ordercast.model.arguments import plain, require_names
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
 from ordercast.model.groups import Group, Site
 from ordercast.net.site.presence import Presence
@@ -20,8 +20,6 @@ from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, 
 TURN_BYTES = BATCH_BYTES - 4_096
 """A sender that has sent so much in one turn of the loop lets the turn end: the batch leaves then.
 It is less than a batch holds, else the next message would begin another batch before that."""
-
-T = TypeVar("T")
 
 
 class SiteSender:
@@ -42,7 +40,7 @@ class SiteSender:
     # --- sending ----------------------------------------------------------------------------------
 
     async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
-        if type(group) is not str and type(group := _plain(group)) is not str:
+        if type(group) is not str and type(group := plain(group)) is not str:
             return await self.multicast_to(self._union(group), payload)
         if self.admission.bytes > TURN_BYTES:
             await asyncio.sleep(0)
@@ -56,7 +54,7 @@ class SiteSender:
 
     def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
         self._require_open()
-        if type(group) is not str and type(group := _plain(group)) is not str:
+        if type(group) is not str and type(group := plain(group)) is not str:
             group, seq = self.admission.reserve_listed(self._union(group), [payload])
         else:
             seq = self.admission.reserve(group, payload)
@@ -73,7 +71,7 @@ class SiteSender:
     ) -> Receipt:
         """`request`: the request of a daemon's client that the batch is. A request is accepted
         once."""
-        if type(group) is not str and type(group := _plain(group)) is not str:
+        if type(group) is not str and type(group := plain(group)) is not str:
             return await self.multicast_to(self._union(group), payloads, request)
         batch = list(payloads)
         if self.admission.bytes > TURN_BYTES:
@@ -91,7 +89,7 @@ class SiteSender:
         request: RequestName | None = None,
     ) -> Receipt:
         batch = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
-        listed = _names(sites, "sites")
+        listed = require_names(sites, "sites")
         self._require_open()
         group, seq = self.admission.reserve_listed(listed, batch, request)
         if not seq:
@@ -105,7 +103,7 @@ class SiteSender:
 
     def _union(self, groups: Sequence[Group]) -> tuple[Site, ...]:
         members: dict[Site, None] = {}
-        for group in _names(groups, "group"):
+        for group in require_names(groups, "group"):
             self._core.domain(group, ())  # raises UnknownGroup
             members.update(dict.fromkeys(self._core.layout.groups[group]))
         return tuple(members)
@@ -199,19 +197,3 @@ class SiteSender:
         if refused:
             self.receipts = self.receipts.refuse(refused)
         self.grant()
-
-
-def _plain(group: T) -> T | str:
-    """A name of another type of string (a member of an enum) as the string it is."""
-    return str.__str__(group) if isinstance(group, str) else group
-
-
-def _names(names: Iterable[str], what: str) -> tuple[str, ...]:
-    """A string is iterable too, and would be taken for a list of its letters."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise ConfigError(f"{what}: a list of names is needed, not {names!r}")
-    found = tuple(names)
-    for name in found:
-        if not isinstance(name, str):
-            raise ConfigError(f"{what}: {name!r} is not a name")
-    return tuple(map(_plain, found))

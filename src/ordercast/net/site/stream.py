@@ -26,7 +26,8 @@ from msgspec.structs import replace
 
 from ordercast.core.epochs.records import EpochOpened as EpochOpened
 from ordercast.core.epochs.returning import Rollback as Rollback
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.arguments import require_number
+from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
 from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
@@ -293,6 +294,9 @@ class Stream:
     def confirm(self, position: int, attempt: int | None = None) -> bool:
         """Whether this confirms anything new. Deliveries that were taken back since the application
         saw them, in `attempt` or as far as its readers know, are not confirmed."""
+        require_number(position, "position", 0)
+        if attempt is not None:
+            require_number(attempt, "attempt", 0)
         attempt = self.heard if attempt is None else attempt
         limit = self._rollbacks.limit(attempt)
         for cut in (*self.rolling, *(() if limit is None else (limit,))):
@@ -352,8 +356,7 @@ class Stream:
     def _begin(self, start: int | None) -> int:
         """The position before the first to be read."""
         if start is not None:
-            if start < 1:
-                raise ConfigError(f"start: {start} is too small (positions begin at 1)")
+            require_number(start, "start", 1)
             return start - 1
         if self.log is None:  # what is dropped was read, or skipped by a reader further on
             return max(self.confirmed, self.handed, self._dropped)
@@ -415,7 +418,7 @@ class Stream:
 
     async def _from_log(self, start: int) -> list[_Kept]:
         if self.log is None:
-            raise ConfigError(f"position {start} was read before, and nothing is stored here")
+            raise Forgotten(f"position {start} was read before, and nothing is stored here")
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(None, self.log.read, start, _READ_MESSAGES)
         batches: list[_Kept] = [
@@ -426,7 +429,7 @@ class Stream:
         if not batches and (self.rolling or start > self.delivered):
             return []  # it is being taken back
         if not batches or batches[0].position > start:
-            raise ConfigError(
+            raise Forgotten(
                 f"position {start} is no longer kept; see 'retention' in the cluster file"
             )
         return batches

@@ -13,7 +13,7 @@ from typing import Any
 
 from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
 from ordercast.core.epochs.returning import Rollback
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import Error, Forgotten
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
@@ -120,7 +120,7 @@ class MemoryStore:
         messages, size = most_messages, most_bytes
         with self._lock:
             if start < self.first:
-                raise ConfigError(
+                raise Forgotten(
                     f"position {start} is no longer kept; the first that is: {self.first}"
                 )
             for batch in self._kept:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import Forgotten
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.events import parse_opening, parse_rollback
 from ordercast.net.store.file import connect_to_read, logged_in, store_error, whole_from
@@ -113,8 +113,8 @@ class LogReader:
             return False
         return row.ref < int(db.execute("SELECT min(n) FROM batches").fetchone()[0])
 
-    def _forgotten(self, start: int, first: int) -> ConfigError:
-        return ConfigError(
+    def _forgotten(self, start: int, first: int) -> Forgotten:
+        return Forgotten(
             f"{self._path}: position {start} is no longer kept; the first that is: {first}"
         )
 

@@ -1,0 +1,37 @@
+"""What a caller gives in Python: checked as strictly as what is written in files and commands."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import shown
+
+T = TypeVar("T")
+
+
+def plain(name: T) -> T | str:
+    """A name of another type of string (a member of an enum) as the string it is."""
+    return str.__str__(name) if isinstance(name, str) else name
+
+
+def require_list(names: Iterable[T], what: str) -> tuple[T, ...]:
+    """A string is iterable too, and would be taken for a list of its letters."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise ConfigError(f"{what}: a list of names is needed, not {shown(names)}")
+    return tuple(names)
+
+
+def require_names(names: Iterable[str], what: str) -> tuple[str, ...]:
+    found = require_list(names, what)
+    for name in found:
+        if not isinstance(name, str):
+            raise ConfigError(f"{what}: {shown(name)} is not a name")
+    return tuple(map(plain, found))
+
+
+def require_number(value: object, what: str, least: int) -> None:
+    """True and 1.0 are no numbers of anything."""
+    if type(value) is not int:
+        raise ConfigError(f"{what}: a whole number is needed, not {shown(value)}")
+    if value < least:
+        raise ConfigError(f"{what}: {shown(value)} is too small (at least {least})")
