@@ -101,8 +101,8 @@ class Turn:
 
 
 class _Quick:
-    """Messages join a reservation without any other check: `left` more bytes, and up to the seq
-    `upto`. They are counted later, all at once."""
+    """While this is in force, messages join a reservation without any other check: `left` more
+    bytes, up to the seq `upto`. They are counted later, all at once."""
 
     __slots__ = ("append", "began", "group", "left", "seq", "upto")
 
@@ -163,8 +163,8 @@ class Admission:
     # --- reserving --------------------------------------------------------------------------------
 
     def join(self, group: object, payload: bytes) -> int:
-        """The seq of a message that joins the reservation of the one before it, to the very same
-        group; 0: `reserve` it."""
+        """The seq of a message that joins the reservation of the message before it, which went to
+        the very same group. 0: it cannot join; use `reserve`."""
         quick = self._quick
         if quick is None or group is not quick.group or type(payload) is not bytes:
             return 0
@@ -176,7 +176,7 @@ class Admission:
         return seq
 
     def settle(self) -> None:
-        """Count the messages that have joined. The next one is looked at again."""
+        """Count the messages that have joined. The next message is checked in full."""
         quick = self._quick
         if quick is not None:
             self._quick = None
@@ -187,7 +187,7 @@ class Admission:
             self._last[quick.group] = quick.seq
 
     def reserve(self, group: Group, payload: bytes, *, turn: Turn | None = None) -> int:
-        """The seq of a message to a named group; 0: there is no room now, or others wait for it.
+        """The seq of a message to a named group. 0: there is no room now, or others wait for room.
         `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises an
         Error if the message can go nowhere."""
         self.settle()
@@ -233,7 +233,7 @@ class Admission:
         *,
         turn: Turn | None = None,
     ) -> int:
-        """The last seq of a batch, which is ordered as one; otherwise as `reserve`."""
+        """The last seq of a batch that is ordered as one. In all else as `reserve`."""
         self.settle()
         size = batch_bytes(payloads, self._message_bytes)
         if group not in self._last:
@@ -250,7 +250,8 @@ class Admission:
         *,
         turn: Turn | None = None,
     ) -> tuple[Group, int]:
-        """As `reserve_batch`, for listed sites: the name of their group, and the last seq."""
+        """As `reserve_batch`, for listed sites. Returns the name of their group, and the last
+        seq."""
         self.settle()
         size = batch_bytes(payloads, self._message_bytes)
         members = self._origin.layout.listed(sites)
@@ -471,7 +472,8 @@ class Admission:
         return refused
 
     def _goes_on(self, group: Group, members: tuple[Site, ...]) -> bool | None:
-        """Whether there is an epoch for the group; None: not while sites or this one are absent."""
+        """Whether an epoch takes messages to the group. None: not known while sites, or this one,
+        are absent."""
         if self._origin.name in self._origin.layout.roster and not self.open():
             return None
         try:
@@ -519,7 +521,8 @@ class Admission:
         return {group: self._last_of(group, seq) for group, seq in last.items()}
 
     def _last_of(self, group: Group, reserved: int) -> int:
-        """While nothing is reserved, seqs up to `reserved` may be skipped ones."""
+        """The seq of the last message. If nothing is reserved, seqs up to `reserved` may be skipped
+        ones."""
         if reserved >= self._window.next_seq(group):
             return reserved
         return self._window.last_seq(group)

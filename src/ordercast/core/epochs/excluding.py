@@ -54,7 +54,7 @@ class Excluding:
         self._member = member
         self._raft = raft
         self._silences = silences
-        # When a site was last let back without its store, and with which one it came.
+        # When each site was last let back without its store, and with which new store.
         self._fresh: dict[Site, tuple[int, int]] = {}
         self.reset()
 
@@ -148,8 +148,8 @@ class Excluding:
         return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
     def _gone(self, now: int) -> tuple[Site, ...]:
-        """Sites to exclude: silent or stalled ones, one that is slow, one that does not hear
-        another, those with another store."""
+        """The sites to exclude: silent and stalled ones, one slow site, one site that does not hear
+        another, and sites with another store."""
         layout = self._member.layout
         flush = layout.flushing
         absent = layout.absent if flush is None else flush.absent
@@ -172,9 +172,9 @@ class Excluding:
         return site in self._silences.gone or self._is_stalled(now, site)
 
     def _cut_off(self, now: int) -> Site | None:
-        """One end of a pair of sites that do not hear each other, although they must: the one that
-        is in most such pairs, but no voter rather than a voter, and never the manager. Only one at
-        a time: the next epoch may need no other."""
+        """One of two sites that do not hear each other although they must. It is the site in most
+        such pairs, rather no voter, and never the manager. Only one at a time: perhaps the next
+        epoch needs no other."""
         layout, counts = self._member.layout, dict[Site, int]()
         for a, b in self._silences.lasting(now):
             needed = self._are_joined(a, b) or self._is_awaited(a, b) or self._is_awaited(b, a)
@@ -206,8 +206,8 @@ class Excluding:
 
     def _slowest(self) -> Site | None:
         """The site for which most others wait. Only one at a time: two sites may name each other
-        because the link between them is slow. If two sites do not hear each other, many wait that
-        are not slow."""
+        because the link between them is slow. None if two sites do not hear each other: then sites
+        wait for many that are not slow."""
         layout, named, silent = self._member.layout, dict[Site, int](), self._silences.unheard
         if self._silences.pairs():
             return None
@@ -224,7 +224,8 @@ class Excluding:
         return max(sorted(named), key=named.__getitem__, default=None)
 
     def _lost(self, site: Site) -> bool:
-        """Whether the site has another store than the one that counts, or that it returns with."""
+        """Whether the site has another store than the one that counts, or than the one it returns
+        with."""
         layout, fed = self._member.layout, self._fed.get(site)
         if fed is None or site not in layout.stores:
             return False
@@ -250,7 +251,8 @@ class Excluding:
         )
 
     def _back(self, now: int) -> tuple[tuple[Site, int, int], ...]:
-        """Sites that ask to return and can, have restarted, or wait; none during a flush."""
+        """The sites that ask to return and can, that have restarted, or that wait. None during a
+        flush."""
         member, layout = self._member, self._member.layout
         if layout.flushing is not None:
             return ()
@@ -277,7 +279,7 @@ class Excluding:
         return let_in
 
     def _returning(self, asking: Sequence[Returning]) -> tuple[Returning, ...]:
-        """Those that the next flush lets in, if it has these."""
+        """Those of the asking sites that a flush would let back."""
         layout = self._member.layout
         if not asking:
             return ()
@@ -288,8 +290,8 @@ class Excluding:
     def _together(
         self, asking: Sequence[Returning], let_in: Sequence[Returning]
     ) -> list[Returning]:
-        """Those that may return together, voters first: no absent site that does not hear the
-        manager, or another site of the flush."""
+        """The sites that may return together, voters first. An absent site does not return if it
+        does not hear the manager or another site of the flush."""
         layout = self._member.layout
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(let_in)))
         members = () if trial.flushing is None else trial.flushing.members
@@ -305,8 +307,8 @@ class Excluding:
         return sorted(found)
 
     def _is_calm(self, now: int, site: Site, store: int) -> bool:
-        """Whether the site may return without its store. It could stop all domains again and again,
-        for all of them are flushed then: so not soon after it has done so with another store."""
+        """Whether the site may return without its store. All domains are flushed then, so a site
+        could stop them again and again. Therefore not soon after it came with another store."""
         at, before = self._fresh.get(site, (0, store))
         return store == before or now >= at + _CALM * self._member.options.timing.suspect
 

@@ -80,7 +80,8 @@ class Flusher:
         self.confirmed: Confirmed | None = None
         self._past: PastNeeded | None = None  # as the manager last told it
         self._past_parts = ReportParts[PastNeeded]()
-        self._renewing: dict[int, None] = {}  # epochs of before this start: it does not go on there
+        # Epochs that were open before this start: the site does not go on there.
+        self._renewing: dict[int, None] = {}
         self.got = 0  # how many batches were fetched since the start
         self._replaying = True
         self._consented = member.boot == 1  # True also after it has confirmed a flush
@@ -93,12 +94,14 @@ class Flusher:
         return not self.excludes or member.layout.stores.get(member.name) == self.store
 
     def stranger(self) -> bool:
-        """Whether the voters know this site with another store: it lost what that one had."""
+        """Whether the voters know this site with another store. Then this site has lost what that
+        store had."""
         stores = self._member.layout.stores
         return self.excludes and stores.get(self._member.name, self.store) != self.store
 
     def _is_meant(self, flush: Flushing) -> bool:
-        """Whether the flush counts on this store. One that counts on a lost store is ignored."""
+        """Whether the flush counts on this store. Ignore a flush that counts on a store which is
+        lost."""
         return not self.stranger() or flush.fresh.get(self._member.name, (0, 0))[1] == self.store
 
     def stopped(self) -> bool:
@@ -186,7 +189,8 @@ class Flusher:
         holds = self.missed.places()
         if self.tail is not None:
             tail = self.tail
-            holds = tuple(place for place in holds if place[0] != tail.epoch)  # incomplete
+            # This site may lack some messages of that epoch.
+            holds = tuple(place for place in holds if place[0] != tail.epoch)
             counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
             lasts += tail.lasts
         return LogReport(flush.number, tuple(counts), tuple(lasts), holds)
@@ -325,7 +329,7 @@ class Flusher:
                 self._member.persisting.append(filled)
                 having = last_number(placed)
                 self.got += 1
-        if having > before:  # else it asks again when the manager tells it again
+        if having > before:  # otherwise it asks again when the manager tells it again
             self.advance((frame.epoch, frame.group))
 
     def _asked_of(self, peer: Site, epoch: int, group: Group) -> int:
@@ -407,7 +411,7 @@ class Flusher:
             unplaced += not_in_the_past(member, tail.kept)
         unplaced += parked
         if away_since and self.tail is None:
-            # The epoch was opened for this site, and closed without it, before it heard of either.
+            # The epoch opened for this site, and was closed without it, before it heard of either.
             position = member.position
             self.tail = Tail(away_since, position, position, (), {}, (), tuple(unplaced))
             unplaced = []

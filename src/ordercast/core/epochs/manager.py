@@ -74,7 +74,7 @@ class Manager:
     def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
         self._raft = raft
-        self._term = 0  # the term in which all below was learnt
+        self._term = 0  # the term in which the state below was learnt
         self._fed: dict[Site, int] = {}
         self._reports: dict[int, dict[Site, Included]] = {}  # by the number of the change
         self._wanted: dict[str, tuple[Edit, ...]] = {}
@@ -83,7 +83,7 @@ class Manager:
         self._parts: dict[tuple[int, Site], ReportParts[ClosedPart]] = {}
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
         self.log_entries = _LOG
-        self._told = 0  # so many records were fed to everyone, once
+        self._told = 0  # how many records every site was fed, at least once
         self._detector = Detector(0)
         self._silences = Silences(member, raft)
         self.excluding = Excluding(member, raft, self._silences)
@@ -96,7 +96,8 @@ class Manager:
 
     def ask(self, frame: ChangeRequest) -> None:
         layout = self._member.layout
-        room = len(self._wanted) < RECORDS or frame.change in self._wanted  # others ask again
+        # If there is no room, sites ask again.
+        room = len(self._wanted) < RECORDS or frame.change in self._wanted
         if self.leads and room and frame.change not in layout.outcomes:
             self._wanted[frame.change] = frame.edits
 
@@ -125,7 +126,8 @@ class Manager:
             if closing is not None and frame.count >= closing.number:
                 self._report(peer, closing, included)
         if frame.count < self._raft.committed and frame.count != before:
-            self._feed(peer)  # a voter may not take them before its log has them: then, by the beat
+            # A voter takes them when its log has them: then the beat feeds it again.
+            self._feed(peer)
 
     def closed_part(self, peer: Site, frame: ClosedPart) -> None:
         for closing in self._member.layout.closing.values():
@@ -231,7 +233,7 @@ class Manager:
             folded = self._member.folds.pack(layout)
             feed = Feed(layout.count, (), layout.count, wanted, folded, doubted=doubted)
         else:
-            # At most what the log has: another manager may have fed this site more than that.
+            # At most what the log has: another manager may have fed this site more.
             first, last = known + 1, min(layout.count, raft.committed, known + _RECORDS)
             records = [raft.log.entry(index) for index in range(first, last + 1)]
             some = tuple(records[: fitting(records)])
@@ -258,7 +260,7 @@ class Manager:
             except Busy:
                 continue
             except ConfigError:
-                pass  # proposed all the same: its outcome says why not
+                pass  # it is proposed all the same: its outcome says why not
             if self._settled():
                 self._raft.propose(now, self._member.folds.begin(layout, Begin(change, edits)))
 
@@ -269,8 +271,8 @@ class Manager:
         return raft.committed == raft.log.last == self._member.layout.count
 
     def _choose_voters(self, now: int) -> None:
-        """Propose the voters of a change. A new one has no store that counts: it is admitted when
-        it has the log."""
+        """Propose the voters of a change. A new voter has no store that counts; its store is
+        admitted when it has the log."""
         for closing in self._member.layout.closing.values():
             stores, edit = self._raft.log.stores(), closing.edits[0]
             if isinstance(edit, AddVoter) and edit.site not in stores:

@@ -126,8 +126,8 @@ class Member:
         self._fence = Fence()
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: Site | None = None  # the site that fed this one last
-        # Frames that this site cannot look at yet: of an epoch that it has not opened, or before
-        # the voters know its store. Nobody would send them again soon, so a few are held.
+        # Frames that this site cannot take yet: of an epoch that it has not opened, or before
+        # the voters know its store. They would not be sent again soon, so a few are held.
         self._early: list[tuple[Site, InEpoch]] = []
         self._early_bytes = 0
         self.into_open: dict[int, list[Batch]] = {}  # own batches for open epochs
@@ -137,7 +137,7 @@ class Member:
         self.receipts: list[StageReached] = []
         self._wishes = Wishes()
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
-        self._stirred = True  # something has happened, since `_manage`, that is not of one epoch
+        self._stirred = True  # something happened since `_manage` that belongs to no one epoch
         self._due = 0  # when `_manage` must run again in any case
         self._forget_due = self._held = False
         self._made: dict[int, Checkpoint] = {}  # checkpoints of engines, in this burst
@@ -590,7 +590,7 @@ class Member:
         return box
 
     def _add_beside(self, box: MemberBox) -> None:
-        """Add what belongs to no epoch, or to epochs that are gone: that came first."""
+        """Add what belongs to no epoch, or to epochs that are gone. It comes first."""
         raft = self.raft
         self.closings.look()
         box.persist = [*self.persisting, *box.persist, *raft.persist]
@@ -710,7 +710,7 @@ class Member:
         """Whether nothing is left to do here, and no change is wanted that was asked for here."""
         layout, engines = self.layout, self.engines.values()
         if self.name not in layout.roster:
-            # Retired: it is not told what is stable, but all its messages are placed or refused.
+            # Retired: it does not hear what is stable, but all its messages are placed or refused.
             return all(engine.own.all_placed() for engine in engines) and not self.flush.waiting()
         peers = [peer for engine in engines for peer in engine.links]
         gone = [*apart_from, *(peer for peer in peers if peer not in layout.roster)]

@@ -31,7 +31,7 @@ class _Domain(msgspec.Struct, frozen=True, array_like=True):
     protocol: str
     after: tuple[int, ...]
     usual: str = ""
-    forest: ForestMoves | None = None  # None, in stores of earlier versions: it is built again
+    forest: ForestMoves | None = None  # None in stores of earlier versions: then it is built again
     refused: str = ""
 
 

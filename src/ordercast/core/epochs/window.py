@@ -50,7 +50,8 @@ class Window:
         self._member = member
         self.given: dict[Group, int] = {}  # the last seq of messages that were lost with stores
         self._skip = _unstored_by(member.options) * (member.boot - 1)
-        self._skipped: dict[Group, tuple[int, int]] = {}  # in this run: after and up to which seq
+        # By group, the seqs that are skipped in this run: after the first number, up to the second.
+        self._skipped: dict[Group, tuple[int, int]] = {}
 
     def ended(self, engine: Engine, included: Mapping[Group, int]) -> None:
         """The engine's epoch is gone. Messages that were stable and that no epoch includes were
@@ -134,12 +135,12 @@ class Window:
         return skipped[1] + 1
 
     def was_skipped(self, group: Group, seq: int) -> bool:
-        """Whether no message of this site has this seq, nor will have."""
+        """Whether no message of this site has this seq, nor ever will."""
         after, upto = self._skipped.get(group, (0, 0))
         return after < seq <= upto
 
     def _is_open(self) -> bool:
-        """Whether the site accepts messages. Before, the next epoch may tell of later seqs."""
+        """Whether the site accepts messages. Before that, the next epoch may tell of later seqs."""
         try:
             self._member.flush.require_open()
         except NotInMajority:
