@@ -81,7 +81,8 @@ class Detector:
         return max(times.least * times.interval, known.mean + times.margin * known.deviation)
 
     def suspects(self, now: int, at_least: int = 0) -> list[Site]:
-        """The peers that are silent for longer than they may be, and than `at_least`."""
+        """The peers that have been silent for longer than their patience, and for longer than
+        `at_least`."""
         silent = self.silences(now)
         return [p for p, since in silent.items() if since > max(at_least, self.patience(p))]
 

@@ -102,8 +102,8 @@ class Engine:
         inside: bool = True,
         excludes: bool | None = None,
     ) -> None:
-        """`attempt`: of its deliveries. `remember`: called with batches that the log forgets.
-        `inside`: the site is in the domain. `excludes`: sites may be excluded; None: see policy."""
+        """`attempt`: of its deliveries. `remember` is called with batches that the log forgets.
+        `inside`: the site is in the domain. `excludes`: sites may be excluded; None: by policy."""
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
         info = protocol_named(protocol)
@@ -117,7 +117,7 @@ class Engine:
         self.now = 0
         self.stirred = True  # something has happened since the last drain
         self.alarm_at = NEVER  # the alarm of the last drain
-        # It is frozen before the replay, whose end would send own messages again.
+        # It is frozen before the replay: the end of a replay would send own messages again.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING
         # An origin outside the domain is never excluded from it: it goes on after a restart.
@@ -195,8 +195,8 @@ class Engine:
         self.retention.grown()
 
     def _order(self, batch: Batch) -> None:
-        """Have a batch placed, unless the epoch is closing. A direct protocol that resumes tells it
-        again also then: others may wait for it."""
+        """Have a batch placed, unless the epoch is closing. A direct protocol that resumes after a
+        restart sends it again even then: other sites may wait for it."""
         state = self.epoch_state
         again = self.direct is not None and self.records_state.again and self.resumes
         if state.places or (again and state.works):
@@ -435,7 +435,8 @@ class Engine:
             if not self.gate.safe:
                 self._deliver(placed)
             elif self.own.carries_past and not self.records_state.persists:
-                self.own.delivered(placed)  # perhaps, before the restart: new messages follow it
+                # Perhaps it was delivered before the restart: new messages follow it.
+                self.own.delivered(placed)
             if news:
                 self.settle([batch.group])
 
@@ -580,10 +581,10 @@ class Engine:
         self.own.send_again(batch)
 
     def part_from(self, peer: Site) -> None:
-        """The peer, an origin outside the domain, is retired: nothing is owed to it, unless a
-        direct protocol waits for its word. It may stay until its accepted batches have their
-        places: they are still taken, under their numbers. Items that came too early are dropped: it
-        sends them again."""
+        """The peer, an origin outside the domain, is retired. Nothing is owed to it any more,
+        unless a direct protocol waits for its answer. It may stay until its accepted batches have
+        their places: they are still taken, under their numbers. Items that came too early are
+        dropped, and it sends them again."""
         self.stirred = True
         link = self.links[peer]
         if self.direct is None:

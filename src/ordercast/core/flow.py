@@ -18,7 +18,7 @@ class Flow:
         self._most_held_up = max(1, limits.held_batches // 2)
         self._crowded_down = 0  # children for whom `_most_down` items or more wait
         self._crowded_up = 0  # children for whom `_most_up` items or more wait
-        self.refused = False  # since the last drain, because too many batches are held
+        self.refused = False  # an item was, since the last drain, because too many batches are held
         self.held = False  # the application lags: nothing is taken
 
     def pushed(self, waiting: int) -> None:

@@ -52,7 +52,7 @@ class HeadEnvironment(Environment, Protocol):
         """A header passes. `filled` comes when it and all before it are complete."""
 
     def filled(self, held: Held, entry: Passed, *, mine: bool) -> None:
-        """The batch that is held since its header passed is complete, and passes."""
+        """A batch whose header has passed is complete, and passes now."""
 
     def lost_control(self, peer: Site) -> Iterable[Item]:
         """The items that were on their way to the peer, on the lane CONTROL, when it restarted."""

@@ -265,8 +265,9 @@ class Link:
     def _send_control(
         self, now: int, out: Outgoing, down: Sends, early: int, late: Sends, before: int
     ) -> None:
-        """Send new items of CONTROL in a data frame that leaves now, if they may; else in one that
-        waits for the disk; else by themselves or, while they may linger, not yet."""
+        """Send the new items of CONTROL: in a data frame that leaves now, if that is allowed; else
+        in one that waits for the disk; else in a frame of their own. They stay while they may
+        linger."""
         if out.last - out.sent == 1:  # the common case
             light = type(out.items[-1]) in LIGHT_ITEMS
         else:

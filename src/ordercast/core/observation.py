@@ -73,11 +73,11 @@ def observations(site: Observed) -> list[Observation]:
 
 
 def holders(site: Observed) -> list[Site]:
-    """The sites for which this site's own messages wait, sorted; none if no message is under way.
-    A message without a place waits for its primary. A message with a place waits for the members
+    """The sites for which this site's own messages wait, sorted; none if no message is under way. A
+    message without a place waits for its primary. A message with a place waits for the members
     whose durable logs are the shortest. If no member is known to be behind, it waits for the
     primary, or for the primary's fullest children if this site is the primary. A direct protocol
-    says itself whose word is missing."""
+    knows itself for which sites a message waits."""
     found: dict[Site, None] = {}
     if not site.own.unstable:
         return []

@@ -157,7 +157,8 @@ class OwnMessages:
     def included(self, group: Group, upto: int) -> None:
         """The closed epochs include everything sent from here to the group up to `upto`."""
         waiting = self._ordered.setdefault(group, deque())
-        known = self._placed_seq.get(group, 0)  # not the stable seq: a restart hears of that first
+        # Not the stable seq: after a restart that is known first.
+        known = self._placed_seq.get(group, 0)
         for batch in self.kept:
             if batch.group == group and known < batch.seq <= upto:
                 self.receipts.append(StageReached("ordered", group, batch.seq, batch.count))
@@ -184,7 +185,7 @@ class OwnMessages:
         return gone
 
     def awaited(self) -> list[Site]:
-        """The primaries from which word of stability is due."""
+        """The primaries that will tell this site what is stable of its messages."""
         return list(dict.fromkeys(self.structure.primary(b.group, b.members) for b in self.kept))
 
     # --- causal past --------------------------------------------------------------------------
@@ -238,7 +239,7 @@ class OwnMessages:
                 self.placed(batch)
             elif self.direct is not None and self.direct.known(batch):
                 self._released += 1
-                self._last_way = self._way(batch)  # earlier ones had places when it left
+                self._last_way = self._way(batch)  # earlier batches had their places when it left
                 self.submit(batch)
             else:
                 self._leave(batch)

@@ -241,6 +241,6 @@ class PassedBatches:
         """How many batches are needed, after forgetting the others."""
         self._fold_all()
         if self._forgotten >= self._look_at or self._forgotten_bytes >= self._look_at_bytes:
-            # `batches` itself may never become so long
+            # folding makes room, so `batches` itself may never become so long
             self.due = True
         return len(self.batches)

@@ -59,6 +59,11 @@ class Structure:
             self._at[site] = found
         return found
 
+    def concerning(self, site: Site) -> list[Group]:
+        """The groups of which the site is a member, then those of which it is only the primary."""
+        placed = [group for group, primary in self.forest.primary.items() if primary == site]
+        return list(dict.fromkeys([*self.groups_at(site), *placed]))
+
     @cached_property
     def labels(self) -> Labels:
         return Labels.of(self.forest.parent)
@@ -124,7 +129,8 @@ class Structure:
         return self.manager(top) if self.forest.builder in (METAGROUPS, BALANCED) else top
 
     def manager(self, site: Site) -> Site:
-        """The manager of the site's metagroup: its parent if in the same groups, else itself."""
+        """The manager of the site's metagroup: the site's parent if that is in the same groups,
+        else the site itself."""
         above = self.forest.parent[site]
         same = above is not None and self.groups_of[above] == self.groups_of[site]
         return above if above is not None and same else site

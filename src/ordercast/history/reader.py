@@ -130,7 +130,7 @@ def _file_rows(path: Path, table: Table) -> Iterable[Row]:
     pa = arrow()
     try:
         with parquet().ParquetFile(path) as file:
-            present = _present(file.schema_arrow, table, path)
+            present = present_columns(file.schema_arrow, table, path)
             data = file.read(columns=[column.name for column in present])
             values = {column.name: _values(data, column, path) for column in present}
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -139,7 +139,9 @@ def _file_rows(path: Path, table: Table) -> Iterable[Row]:
     return map(table.row, *columns)
 
 
-def _present(schema: Any, table: Table, path: Path) -> list[Column]:
+def present_columns(schema: Any, table: Table, path: Path) -> list[Column]:
+    """Those of the table's columns that a file has. Raises ConfigError if one has another type, or
+    if one that is not optional is missing."""
     present = []
     for column in table.columns:
         if column.name in schema.names:

@@ -21,10 +21,12 @@ from ordercast.core.epochs.layout import (
     manner,
     opened,
 )
+from ordercast.core.epochs.streams.ends import told_in, with_streams
 from ordercast.model.epochs import (
     AddGroup,
     Counts,
     Edit,
+    EndPart,
     Flush,
     Lapse,
     LeaveGroup,
@@ -42,7 +44,7 @@ def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
     only be retired, or cease to be a voter."""
     for edit in edits:
         if isinstance(edit, RemoveVoter):
-            continue  # a majority of the others decides it; it closes nothing
+            continue  # a majority of the other voters decides this, and it closes nothing
         if isinstance(edit, RetireSite):
             groups = [g for g, members in layout.groups.items() if edit.site in members]
             if edit.site not in layout.absent:
@@ -90,7 +92,8 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
         known = layout.roster.get(site, incarnation)
         if incarnation > known:
             if site not in layout.absent or site not in absent or incarnation > known + 1:
-                continue  # without its store it cannot take part in closing: first it must go
+                # A site without its store cannot take part in closing: first it must be excluded.
+                continue
             fresh[site] = (incarnation, store)
         if site in layout.roster:
             absent.pop(site, None)
@@ -99,14 +102,14 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
         return layout
     _send_away(layout, absent, fresh)
     epochs = _with_changes(layout, _closed(layout, before, absent, touched))
-    if fresh:  # the lost store had the numbers of its links, which may be anywhere
+    if fresh:  # the lost store had the numbers of links, and their other ends may be in any domain
         epochs = tuple(layout.domains)
     members = {site: None for epoch in epochs for site in layout.domains[epoch].sites}
     members |= dict.fromkeys(layout.absent)
     flushing = Flushing(
         layout.count, epochs, tuple(sorted(s for s in members if s not in absent)), absent, fresh
     )
-    closing = {  # the other changes are dropped: who asked for them asks again
+    closing = {  # the other changes are dropped, and their askers ask again
         change: closing
         for change, closing in layout.closing.items()
         if not any(epoch in epochs for epoch in closing.epochs)
@@ -116,7 +119,7 @@ def fold_flush(layout: Layout, record: Flush) -> Layout:
 
 
 def _send_away(layout: Layout, absent: dict[Site, int], fresh: dict[Site, tuple[int, int]]) -> None:
-    """A site stays absent if no site here can tell the past of one of its groups."""
+    """Keep a site absent if no present site can tell the past of one of its groups."""
     again = True
     while again:
         again = False
@@ -217,11 +220,10 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
                 epoch, names, live, sites, builder, protocol, flush.epochs, build, usual,
                 somehow=True,
             )  # fmt: skip
-    lasts = dict(layout.lasts)
-    for origin, incarnation, group, seq in record.lasts:
-        stream = (origin, incarnation, group)
-        lasts[stream] = max(seq, lasts.get(stream, 0))
-    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
+    pasts = dict(layout.pasts)
+    every: tuple[EndPart | Open, ...] = (*flush.parts, record)
+    for part in every:
+        pasts.update(counted_in(layout, part.counts))
     frozen = _frozen(layout, flush, old, pasts)
     manners = {g: domain.manner for domain in old for g in domain.structure.groups if g in frozen}
     anew = [s for s in flush.members if s in flush.fresh or s in layout.lapsed]
@@ -231,7 +233,6 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         roster=roster,
         domains=domains,
         last_epoch=epoch,
-        lasts=lasts,
         stores={**layout.stores, **{site: store for site, (_, store) in flush.fresh.items()}},
         absent=absent,
         frozen=frozen,
@@ -241,7 +242,10 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         flushing=None,
         rejoining={**layout.rejoining, **joined},
     )
-    return pruned(done)
+    # A site that was absent compares its messages with the entries when it has folded this.
+    heard = {s: layout.roster.get(s, 0) for s in flush.members if s not in layout.absent}
+    told = told_in(layout, every)
+    return pruned(with_streams(done, told, flush.number, heard, flush=True))
 
 
 def counted_in(
@@ -290,7 +294,7 @@ def pruned(layout: Layout) -> Layout:
     missing = [site for site in away if site not in lapsed]
     pasts = dict(layout.pasts)
     for group, (epoch, _) in layout.frozen.items():
-        if group not in layout.groups:  # it was removed: what its members have of it stands
+        if group not in layout.groups:  # the group was removed: what its members have of it stands
             pasts[epoch, group] = (ALL, ())
     first = min((layout.absent[site] for site in missing), default=layout.last_epoch + 1)
     concerned = {
@@ -330,8 +334,9 @@ def pruned(layout: Layout) -> Layout:
 
 
 def _lapsed(layout: Layout, away: list[Site]) -> tuple[Site, ...]:
-    """The lapsed sites. A site also lapses if all that had what it missed lost their stores or are
-    retired. With it lapse all sites that the same epoch left behind (`longest_away`)."""
+    """The lapsed sites. A site also lapses if all sites that had what it missed have lost their
+    stores or are retired. All sites that the same epoch left behind lapse with it
+    (`longest_away`)."""
     known = [
         site
         for site in away  # a site that joined anew in this epoch may not have heard of it
@@ -354,8 +359,8 @@ def _lapsed(layout: Layout, away: list[Site]) -> tuple[Site, ...]:
 
 
 def fold_lapse(layout: Layout, record: Lapse) -> Layout:
-    """Keep nothing for these sites any more, except how many messages the epoch had that was closed
-    without each."""
+    """Keep nothing for these sites any more, except for each the count of messages in the epoch
+    that was closed without it."""
     if layout.flushing is not None:
         return layout
     lapsed = tuple(s for s in record.sites if s in layout.absent and s not in layout.lapsed)
@@ -364,8 +369,8 @@ def fold_lapse(layout: Layout, record: Lapse) -> Layout:
 
 def longest_away(layout: Layout) -> tuple[Site, ...]:
     """The sites that lapse next if too much is kept: all that one epoch left behind, since an
-    implicit group may be known to them alone. Frozen groups wait for the word of their sites: those
-    do not lapse."""
+    implicit group may be known to them alone. Frozen groups wait for their sites to tell the past:
+    those sites do not lapse."""
     frozen = [epoch for epoch, _ in layout.frozen.values()]
     kept = {
         site: epoch

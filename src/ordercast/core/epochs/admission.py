@@ -101,8 +101,8 @@ class Turn:
 
 
 class _Quick:
-    """Messages join a reservation without any other check: `left` more bytes, and up to the seq
-    `upto`. They are counted later, all at once."""
+    """While this is in force, messages join a reservation without any other check: `left` more
+    bytes, up to the seq `upto`. They are counted later, all at once."""
 
     __slots__ = ("append", "began", "group", "left", "seq", "upto")
 
@@ -156,13 +156,15 @@ class Admission:
         self._quick: _Quick | None = None
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else each size is checked
         self._followed = origin.layout.lasts  # those of the layout that `follow` has seen
+        self._domains: Mapping[int, Domain] | None = None  # the same
+        self._was_open = False  # and whether the site accepted messages then
         self._frozen: dict[Group, None] = {}  # groups whose members are all absent
 
     # --- reserving --------------------------------------------------------------------------------
 
     def join(self, group: object, payload: bytes) -> int:
-        """The seq of a message that joins the reservation of the one before it, to the very same
-        group; 0: `reserve` it."""
+        """The seq of a message that joins the reservation of the message before it, which went to
+        the very same group. 0: it cannot join; use `reserve`."""
         quick = self._quick
         if quick is None or group is not quick.group or type(payload) is not bytes:
             return 0
@@ -174,7 +176,7 @@ class Admission:
         return seq
 
     def settle(self) -> None:
-        """Count the messages that have joined. The next one is looked at again."""
+        """Count the messages that have joined. The next message is checked in full."""
         quick = self._quick
         if quick is not None:
             self._quick = None
@@ -185,7 +187,7 @@ class Admission:
             self._last[quick.group] = quick.seq
 
     def reserve(self, group: Group, payload: bytes, *, turn: Turn | None = None) -> int:
-        """The seq of a message to a named group; 0: there is no room now, or others wait for it.
+        """The seq of a message to a named group. 0: there is no room now, or others wait for room.
         `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises an
         Error if the message can go nowhere."""
         self.settle()
@@ -231,7 +233,7 @@ class Admission:
         *,
         turn: Turn | None = None,
     ) -> int:
-        """The last seq of a batch, which is ordered as one; otherwise as `reserve`."""
+        """The last seq of a batch that is ordered as one. In all else as `reserve`."""
         self.settle()
         size = batch_bytes(payloads, self._message_bytes)
         if group not in self._last:
@@ -248,7 +250,8 @@ class Admission:
         *,
         turn: Turn | None = None,
     ) -> tuple[Group, int]:
-        """As `reserve_batch`, for listed sites: the name of their group, and the last seq."""
+        """As `reserve_batch`, for listed sites. Returns the name of their group, and the last
+        seq."""
         self.settle()
         size = batch_bytes(payloads, self._message_bytes)
         members = self._origin.layout.listed(sites)
@@ -264,6 +267,7 @@ class Admission:
     def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
         """Look up the last seq of the group, before the first message of this run to it."""
         self._origin.domain(group, members)  # raises if there is none
+        self._window.require_stream(group, members)
         last[group] = self._window.next_seq(group) - 1
 
     def _reserve(
@@ -418,6 +422,7 @@ class Admission:
         """Reserve and accept at once, for a driver that does not gather. Returns the first seq. The
         site is open, and the batch has a domain. Nothing is changed when this raises."""
         batch_bytes(payloads, self._message_bytes)
+        self._window.require_stream(group, members)
         batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
         if not self._has_room(len(payloads), batch.size):
             raise self.window_full()
@@ -434,14 +439,18 @@ class Admission:
         gone, or was gone in between. The reservations of such a group are dropped."""
         self.settle()
         layout = self._origin.layout
-        self._followed = layout.lasts
+        is_open = self.open()
+        if self._is_current() and self._domains is layout.domains and self._was_open is is_open:
+            return {}  # the record was about something else
+        self._followed, self._domains, self._was_open = layout.lasts, layout.domains, is_open
         reserved = Counter[Group]()
         apart: dict[Group, None] = {}
         for batch in self.queue:
             reserved[batch.group] += len(batch.payloads)
             if batch.group not in apart and self._goes_on(batch.group, batch.members) is False:
                 apart[batch.group] = None
-        self._frozen = dict.fromkeys(g for g in layout.groups if layout.domain_of([g]) is None)
+        there = layout.groups if layout.absent else ()
+        self._frozen = dict.fromkeys(g for g in there if layout.domain_of([g]) is None)
         if self._frozen:
             self._filling.clear()
         groups = layout.groups if self._origin.name in layout.roster else {}
@@ -453,14 +462,18 @@ class Admission:
                 taken = self._window.next_seq(group) - 1  # the last seq that was not refused
                 if group in apart or taken + reserved[group] != seq:
                     refused[group] = taken + 1
-                if group in refused or (last is self._last and group not in groups):
+                idle = not reserved[group] and not self._window.knows(group)  # it was forgotten
+                named = last is self._last
+                if group in refused or (group not in groups if named else idle):
                     del last[group]
+                    self._lists.pop(group, None)
         if refused:
             self._drop(refused)
         return refused
 
     def _goes_on(self, group: Group, members: tuple[Site, ...]) -> bool | None:
-        """Whether there is an epoch for the group; None: not while sites or this one are absent."""
+        """Whether an epoch takes messages to the group. None: not known while sites, or this one,
+        are absent."""
         if self._origin.name in self._origin.layout.roster and not self.open():
             return None
         try:
@@ -508,7 +521,8 @@ class Admission:
         return {group: self._last_of(group, seq) for group, seq in last.items()}
 
     def _last_of(self, group: Group, reserved: int) -> int:
-        """While nothing is reserved, seqs up to `reserved` may be skipped ones."""
+        """The seq of the last message. If nothing is reserved, seqs up to `reserved` may be skipped
+        ones."""
         if reserved >= self._window.next_seq(group):
             return reserved
         return self._window.last_seq(group)

@@ -1,4 +1,5 @@
-"""The hash of a prefix of the voters' log: sites that have folded the same records have the same.
+"""The hash of a prefix of the voters' log. Sites that have folded the same records have the same
+hash.
 
 Each record is hashed with its term and with the hash of the records before it.
 """
@@ -11,14 +12,14 @@ import msgspec
 from ordercast.model.epochs import Entry
 
 HASH_BYTES: Final = 16
-START: Final = bytes(HASH_BYTES)  # of no records
-UNKNOWN: Final = b""  # of records that a store of before these hashes has folded
+START: Final = bytes(HASH_BYTES)  # the hash of no records
+UNKNOWN: Final = b""  # a store that is older than these hashes has folded the records
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def linked(chain: bytes, entry: Entry) -> bytes:
-    """The hash of one record more."""
+    """The hash with one more record."""
     if chain == UNKNOWN or not entry.term:
         return UNKNOWN
     return hashlib.blake2b(chain + _encode(entry), digest_size=HASH_BYTES).digest()

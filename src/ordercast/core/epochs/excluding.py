@@ -18,7 +18,13 @@ from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.silence.pauses import Pauses
 from ordercast.core.epochs.silence.silences import Silences
-from ordercast.model.epochs import Flush, Lapse, Open, Stored
+from ordercast.core.epochs.streams.parts import (
+    ReportParts,
+    end_in_parts,
+    joined_log,
+    needs_in_parts,
+)
+from ordercast.model.epochs import EndPart, Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
 from ordercast.model.options import Options
 from ordercast.wire.epochs import Fed, LogReport, PastNeeded, SiteFrame, Whole
@@ -48,7 +54,7 @@ class Excluding:
         self._member = member
         self._raft = raft
         self._silences = silences
-        # When a site was last let back without its store, and with which one it came.
+        # When each site was last let back without its store, and with which new store.
         self._fresh: dict[Site, tuple[int, int]] = {}
         self.reset()
 
@@ -63,6 +69,8 @@ class Excluding:
         self._reports: dict[Site, LogReport] = {}
         self._whole: dict[Site, None] = {}
         self._chosen: Chosen | None = None
+        self._proposed = 0  # parts of the end
+        self._parts: dict[Site, ReportParts[LogReport]] = {}
         self._told_at = 0
         self._moved: dict[Site, tuple[tuple[object, ...], int]] = {}  # progress, and since when
 
@@ -77,7 +85,9 @@ class Excluding:
         if flush is None or frame.flush != self._flush or peer not in flush.members:
             return
         if isinstance(frame, LogReport):
-            self._reports[peer] = frame
+            parts = self._parts.setdefault(peer, ReportParts()).take(frame, frame.flush)
+            if parts is not None:
+                self._reports[peer] = joined_log(parts)
         else:
             self._whole[peer] = None
 
@@ -108,13 +118,22 @@ class Excluding:
                     self._fresh[site] = now, store
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
-            end = Open(flush.number, self._chosen.counts, self._chosen.lasts)
-            apart = self._silences.detoured()
-            raft.propose(now, member.folds.end(member.layout, end, apart))
+            self._propose_end(now, flush, self._chosen)
         elif flush is None and self._too_much() and (lapsed := longest_away(member.layout)):
             raft.propose(now, Lapse(lapsed))
         else:
             self._store(now)
+
+    def _propose_end(self, now: int, flush: Flushing, chosen: Chosen) -> None:
+        """Propose the next part of the end, or, with the last part, the end."""
+        parts = end_in_parts(flush.number, chosen.counts, chosen.lasts)
+        record: EndPart | Open = parts[self._proposed]
+        if self._proposed == len(parts) - 1:
+            end = Open(flush.number, parts[-1].counts, parts[-1].lasts)
+            apart = self._silences.detoured()
+            record = self._member.folds.end(self._member.layout, end, apart)
+        if self._raft.propose(now, record) is not None:
+            self._proposed = min(self._proposed + 1, len(parts) - 1)
 
     def _too_much(self) -> bool:
         """Whether some site keeps more for absent sites than it may."""
@@ -129,8 +148,8 @@ class Excluding:
         return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
     def _gone(self, now: int) -> tuple[Site, ...]:
-        """Sites to exclude: silent or stalled ones, one that is slow, one that does not hear
-        another, those with another store."""
+        """The sites to exclude: silent and stalled ones, one slow site, one site that does not hear
+        another, and sites with another store."""
         layout = self._member.layout
         flush = layout.flushing
         absent = layout.absent if flush is None else flush.absent
@@ -153,9 +172,9 @@ class Excluding:
         return site in self._silences.gone or self._is_stalled(now, site)
 
     def _cut_off(self, now: int) -> Site | None:
-        """One end of a pair of sites that do not hear each other, although they must: the one that
-        is in most such pairs, but no voter rather than a voter, and never the manager. Only one at
-        a time: the next epoch may need no other."""
+        """One of two sites that do not hear each other although they must. It is the site in most
+        such pairs, rather no voter, and never the manager. Only one at a time: perhaps the next
+        epoch needs no other."""
         layout, counts = self._member.layout, dict[Site, int]()
         for a, b in self._silences.lasting(now):
             needed = self._are_joined(a, b) or self._is_awaited(a, b) or self._is_awaited(b, a)
@@ -187,8 +206,8 @@ class Excluding:
 
     def _slowest(self) -> Site | None:
         """The site for which most others wait. Only one at a time: two sites may name each other
-        because the link between them is slow. If two sites do not hear each other, many wait that
-        are not slow."""
+        because the link between them is slow. None if two sites do not hear each other: then sites
+        wait for many that are not slow."""
         layout, named, silent = self._member.layout, dict[Site, int](), self._silences.unheard
         if self._silences.pairs():
             return None
@@ -205,7 +224,8 @@ class Excluding:
         return max(sorted(named), key=named.__getitem__, default=None)
 
     def _lost(self, site: Site) -> bool:
-        """Whether the site has another store than the one that counts, or that it returns with."""
+        """Whether the site has another store than the one that counts, or than the one it returns
+        with."""
         layout, fed = self._member.layout, self._fed.get(site)
         if fed is None or site not in layout.stores:
             return False
@@ -231,7 +251,8 @@ class Excluding:
         )
 
     def _back(self, now: int) -> tuple[tuple[Site, int, int], ...]:
-        """Sites that ask to return and can, have restarted, or wait; none during a flush."""
+        """The sites that ask to return and can, that have restarted, or that wait. None during a
+        flush."""
         member, layout = self._member, self._member.layout
         if layout.flushing is not None:
             return ()
@@ -258,7 +279,7 @@ class Excluding:
         return let_in
 
     def _returning(self, asking: Sequence[Returning]) -> tuple[Returning, ...]:
-        """Those that the next flush lets in, if it has these."""
+        """Those of the asking sites that a flush would let back."""
         layout = self._member.layout
         if not asking:
             return ()
@@ -269,8 +290,8 @@ class Excluding:
     def _together(
         self, asking: Sequence[Returning], let_in: Sequence[Returning]
     ) -> list[Returning]:
-        """Those that may return together, voters first: no absent site that does not hear the
-        manager, or another site of the flush."""
+        """The sites that may return together, voters first. An absent site does not return if it
+        does not hear the manager or another site of the flush."""
         layout = self._member.layout
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(let_in)))
         members = () if trial.flushing is None else trial.flushing.members
@@ -286,8 +307,8 @@ class Excluding:
         return sorted(found)
 
     def _is_calm(self, now: int, site: Site, store: int) -> bool:
-        """Whether the site may return without its store. It could stop all domains again and again,
-        for all of them are flushed then: so not soon after it has done so with another store."""
+        """Whether the site may return without its store. All domains are flushed then, so a site
+        could stop them again and again. Therefore not soon after it came with another store."""
         at, before = self._fresh.get(site, (0, store))
         return store == before or now >= at + _CALM * self._member.options.timing.suspect
 
@@ -317,10 +338,12 @@ class Excluding:
         if self._chosen is not None and now >= self._told_at:
             self._told_at = now + self._raft.times.beat
             for site in flush.members:
+                past = PastNeeded(flush.number, self._chosen.needs[site])
                 if site == member.name:
-                    member.flush.receive(site, PastNeeded(flush.number, self._chosen.needs[site]))
+                    member.flush.receive(site, past)
                 elif site not in self._whole:
-                    member.say(site, PastNeeded(flush.number, self._chosen.needs[site]))
+                    for part in needs_in_parts(past):
+                        member.say(site, part)
         if member.name in flush.members and member.flush.is_whole(flush.number):
             self._whole[member.name] = None
 

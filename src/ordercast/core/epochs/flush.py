@@ -18,6 +18,7 @@ from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled, MemberRecord, Shown, unasked
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
+from ordercast.core.epochs.streams.parts import ReportParts, joined_needs, log_in_parts
 from ordercast.core.epochs.window import Window, not_in_the_past
 from ordercast.core.outbox import EngineBox, StageReached
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
@@ -78,7 +79,9 @@ class Flusher:
         self.parked: list[Batch] = []  # own batches that wait for absent sites
         self.confirmed: Confirmed | None = None
         self._past: PastNeeded | None = None  # as the manager last told it
-        self._renewing: dict[int, None] = {}  # epochs of before this start: it does not go on there
+        self._past_parts = ReportParts[PastNeeded]()
+        # Epochs that were open before this start: the site does not go on there.
+        self._renewing: dict[int, None] = {}
         self.got = 0  # how many batches were fetched since the start
         self._replaying = True
         self._consented = member.boot == 1  # True also after it has confirmed a flush
@@ -91,12 +94,14 @@ class Flusher:
         return not self.excludes or member.layout.stores.get(member.name) == self.store
 
     def stranger(self) -> bool:
-        """Whether the voters know this site with another store: it lost what that one had."""
+        """Whether the voters know this site with another store. Then this site has lost what that
+        store had."""
         stores = self._member.layout.stores
         return self.excludes and stores.get(self._member.name, self.store) != self.store
 
     def _is_meant(self, flush: Flushing) -> bool:
-        """Whether the flush counts on this store. One that counts on a lost store is ignored."""
+        """Whether the flush counts on this store. Ignore a flush that counts on a store which is
+        lost."""
         return not self.stranger() or flush.fresh.get(self._member.name, (0, 0))[1] == self.store
 
     def stopped(self) -> bool:
@@ -184,7 +189,8 @@ class Flusher:
         holds = self.missed.places()
         if self.tail is not None:
             tail = self.tail
-            holds = tuple(place for place in holds if place[0] != tail.epoch)  # incomplete
+            # This site may lack some messages of that epoch.
+            holds = tuple(place for place in holds if place[0] != tail.epoch)
             counts += [(tail.epoch, g, n, sites) for g, (n, sites) in tail.counts.items()]
             lasts += tail.lasts
         return LogReport(flush.number, tuple(counts), tuple(lasts), holds)
@@ -206,7 +212,8 @@ class Flusher:
     def tell_log(self) -> None:
         report = self.report()
         if report is not None:
-            self._tell(report)
+            for part in log_in_parts(report):
+                self._tell(part)
 
     def _tell(self, frame: FlushFrame) -> None:
         """Tell the manager. A manager at this site looks here itself."""
@@ -215,16 +222,18 @@ class Flusher:
             member.say(member.manager_at, frame)
 
     def closing_counts(self) -> Counts:
-        """How far this site's log reaches in epochs whose Close it has passed."""
-        member = self._member
-        if not member.layout.absent:
+        """How far this site's log reaches in epochs whose Close it has passed, for groups that
+        have absent members."""
+        member, layout = self._member, self._member.layout
+        if not layout.absent:
             return ()
         return tuple(
             (epoch, group, number, sites)
-            for closing in member.layout.closing.values()
+            for closing in layout.closing.values()
             for epoch in closing.epochs
             if epoch in member.engines and member.engines[epoch].epoch_state.closed
             for group, (number, sites) in member.engines[epoch].counts().items()
+            if any(site in layout.absent for site in layout.groups.get(group, ()))
         )
 
     # --- fetching ---------------------------------------------------------------------------------
@@ -239,8 +248,10 @@ class Flusher:
         elif peer == self._member.name or self._member.believes(peer):
             flush = self._member.layout.flushing
             if flush is not None and flush.number == frame.flush and self._is_meant(flush):
-                self._past = frame
-                self.advance()
+                parts = self._past_parts.take(frame, frame.flush)
+                if parts is not None:
+                    self._past = joined_needs(parts)
+                    self.advance()
 
     def advance(self, only: tuple[int, Group] | None = None) -> None:
         """Fetch missing messages (`only`: of one epoch and group). Confirm when all are here."""
@@ -318,7 +329,7 @@ class Flusher:
                 self._member.persisting.append(filled)
                 having = last_number(placed)
                 self.got += 1
-        if having > before:  # else it asks again when the manager tells it again
+        if having > before:  # otherwise it asks again when the manager tells it again
             self.advance((frame.epoch, frame.group))
 
     def _asked_of(self, peer: Site, epoch: int, group: Group) -> int:
@@ -400,7 +411,7 @@ class Flusher:
             unplaced += not_in_the_past(member, tail.kept)
         unplaced += parked
         if away_since and self.tail is None:
-            # The epoch was opened for this site, and closed without it, before it heard of either.
+            # The epoch opened for this site, and was closed without it, before it heard of either.
             position = member.position
             self.tail = Tail(away_since, position, position, (), {}, (), tuple(unplaced))
             unplaced = []

@@ -33,6 +33,7 @@ from ordercast.core.epochs.layout import (
     opened,
     sites_of,
 )
+from ordercast.core.epochs.streams.ends import told_in, with_part, with_streams
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -41,6 +42,7 @@ from ordercast.model.epochs import (
     Admit,
     Begin,
     Edit,
+    EndPart,
     EpochRecord,
     Finish,
     Flush,
@@ -63,7 +65,7 @@ from ordercast.model.fields import plain_text
 from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.names import is_name, nearest
 
-_OUTCOMES = 256  # so many are remembered
+_OUTCOMES = 256  # how many outcomes are remembered
 _TAKEN_BACK = "taken back: the site was removed from the voters before it had become one"
 
 
@@ -81,9 +83,11 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         return _begin(layout, record, build)
     if isinstance(record, Finish):
         return _finish(layout, record, build)
+    if isinstance(record, EndPart):
+        return with_part(layout, record)
     if isinstance(record, Admit):
         if record.incarnation != layout.roster.get(record.site, record.incarnation) + 1:
-            return layout  # they go up one by one, so that numbers do not run out
+            return layout  # incarnations go up one by one, so that numbers do not run out
         return replace(layout, roster={**layout.roster, record.site: record.incarnation})
     if isinstance(record, Flush):
         return fold_flush(layout, record)
@@ -100,7 +104,7 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         return layout if known else replace(layout, stores=_with_store(layout, record))
     if isinstance(record, (Voters, Recovered)):
         if not any(store for _, store in record.voters):
-            return layout  # no voter would have a store (`voters_log`)
+            return layout  # otherwise no voter would have a store (`voters_log`)
         layout = replace(layout, voters=tuple(sorted(dict(record.voters))))
     if isinstance(record, Recovered):
         layout = replace(layout, lost=tuple(dict.fromkeys((*layout.lost, *record.lost))))
@@ -116,7 +120,7 @@ def _with_store(layout: Layout, record: Stored) -> dict[Site, int]:
 
 def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
     if record.change in layout.closing or record.change in layout.outcomes:
-        return layout  # asked twice
+        return layout  # it was asked for twice
     try:
         closing = plan_change(layout, record.edits)
         begun = layout
@@ -124,7 +128,7 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
             others = {name: one for name, one in begun.closing.items() if name != change}
             begun = _with_outcome(replace(begun, closing=others), change, _TAKEN_BACK)
         begun = replace(begun, closing={**begun.closing, record.change: closing})
-        if record.refused is None:  # of an earlier version: each site tries the end
+        if record.refused is None:  # written by an earlier version: each site tries the end itself
             _finished(begun, Finish(record.change, ()), closing, closing.edits, build)
     except Busy:
         return layout  # not now: the manager will propose it again
@@ -240,7 +244,7 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
                 protocol_named(edit.protocol)
             if edit.site:
                 _require(edit.site, roster, "site")
-    if any(isinstance(edit, AddGroup) for edit in edits):  # else they are sorted still
+    if any(isinstance(edit, AddGroup) for edit in edits):  # otherwise they are still sorted
         groups = {group: groups[group] for group in sorted(groups)}
     return roster, groups
 
@@ -322,8 +326,8 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
 
 
 def _require_room(layout: Layout) -> None:
-    """Raise ConfigError unless the epochs that go on fit the groups, now and after a flush. This
-    was true when the change began, but another decision may be in the way since."""
+    """Raise ConfigError unless the epochs that go on fit the groups, now and after a flush. They
+    did when the change began, but another decision may have come in between."""
     flush = layout.flushing
     _require_parts(layout, layout.absent, layout.domains)
     if flush is not None:
@@ -364,7 +368,10 @@ def _finished(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual,
             somehow=somehow,
         )  # fmt: skip
-    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
+    pasts = dict(layout.pasts)
+    parts: tuple[EndPart | Finish, ...] = (*closing.parts, record)
+    for part in parts:
+        pasts.update(counted_in(layout, part.counts))
     for place, (number, members) in pasts.items():  # a site that joins has nothing of the past
         before = layout.groups.get(place[1], ())
         if not members and any(s not in before for s in nominal.get(place[1], ())):
@@ -377,18 +384,20 @@ def _finished(
         last_epoch=epoch,
         addresses={site: at for site, at in _addresses(layout, edits) if site in roster},
         closing={name: c for name, c in layout.closing.items() if name != record.change},
-        lasts={**layout.lasts, **{(o, i, g): seq for o, i, g, seq in record.lasts}},
         pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
-    return pruned(done)
+    heard = {site: layout.roster.get(site, 0) for domain in old for site in domain.sites}
+    told = told_in(layout, parts)
+    return pruned(with_streams(done, told, closing.number, heard, flush=False))
 
 
 # --- what the manager proposes --------------------------------------------------------------------
 
 
 def with_refusal(layout: Layout, record: Begin, build: Build) -> Begin:
-    """The record with the reason why the change could not end, if there is one: try it now."""
+    """The record, with the reason if the change could not end. To find out, the end is tried
+    now."""
     try:
         begun = replace(layout, count=layout.count + 1)
         closing = plan_change(begun, record.edits)
@@ -401,7 +410,8 @@ def with_refusal(layout: Layout, record: Begin, build: Build) -> Begin:
 
 
 def _builds(layout: Layout, closing: Closing, build: Build, apart: Collection[Pair] = ()) -> Builds:
-    """Whoever asks for a builder or a protocol gets a forest that is built for it."""
+    """The builds for a change. If it asks for a builder or a protocol, forests are built anew for
+    it."""
     anew = any(isinstance(edit, (UseBuilder, UseProtocol)) for edit in closing.edits)
     closed = [layout.domains[epoch] for epoch in closing.epochs]
     return Builds(build, closed, apart, anew=anew)

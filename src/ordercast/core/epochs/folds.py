@@ -8,6 +8,7 @@ from ordercast.core.epochs.chain import linked
 from ordercast.core.epochs.folding import FinishOrOpen, fold, with_forests, with_refusal
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.core.epochs.streams.ends import in_term
 from ordercast.forest.forest import Forest
 from ordercast.model.epochs import Begin, Entry
 from ordercast.model.groups import GroupTable, Pair
@@ -23,22 +24,24 @@ class Folds:
         self._packed: tuple[Layout | None, bytes] = (None, b"")
 
     def fold(self, layout: Layout, entry: Entry) -> Layout:
-        after = fold(layout, entry.record, self.build)
+        after = fold(in_term(layout, entry.term), entry.record, self.build)
         return replace(after, term=entry.term, chain=linked(layout.chain, entry))
 
     def begin(self, layout: Layout, record: Begin) -> Begin:
-        """As the manager proposes it: with the reason, if no forest can be built for it."""
+        """The record as the manager proposes it: with the reason, if no forest can be built for
+        it."""
         return with_refusal(layout, record, self._build)
 
     def end(
         self, layout: Layout, record: FinishOrOpen, apart: Collection[Pair] = ()
     ) -> FinishOrOpen:
-        """As the manager proposes it: with the forests of the epochs that it opens. They avoid the
-        links between pairs that are apart."""
+        """The record as the manager proposes it: with the forests of the epochs that it opens. The
+        forests avoid the links between pairs that are apart."""
         return with_forests(layout, record, self._build, apart)
 
     def _build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
-        """The forest that was built to see whether a change may begin serves for its end."""
+        """Build a forest. The forest that was built to see whether a change may begin is used again
+        for its end."""
         last = self._built
         if last is None or last[:3] != (table, builder, protocol):
             forest = self.build(table, builder, protocol)
@@ -46,7 +49,7 @@ class Folds:
         return last[3]
 
     def pack(self, layout: Layout) -> bytes:
-        """Called at every checkpoint, mostly with the same layout."""
+        """The layout as bytes. This is called at every checkpoint, mostly with the same layout."""
         if self._packed[0] is not layout:
             self._packed = (layout, pack_layout(layout))
         return self._packed[1]

@@ -17,8 +17,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Pair, Site, pair
 from ordercast.model.limits import KEY_PATH, PLACES
 
-_DEEPEST = KEY_PATH // 2  # a deeper site could place nothing whose key fits into a frame
-MANY = 1_000  # memberships: the forest of fewer is built within some 50 ms
+_DEEPEST = KEY_PATH // 2  # deeper sites have keys that do not fit into a frame
+MANY = 1_000  # memberships: a forest of fewer is built within some 50 ms
 _SHAPED = ("metagroup", "tom")  # they need the very forest that was built for them
 OLD = 100  # changes that a forest is adapted to before it is built anew
 
@@ -36,7 +36,8 @@ class Before:
 
 
 def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
-    """What differs in the forest. `table` has the groups of its domain, and no other sites."""
+    """The moves that lead from the forests before to this one. `table` has the groups of its
+    domain, and no other sites."""
     number = {site: place for place, site in enumerate(table.sites, start=1)}
     parents = tuple(
         (number[site], number[above] if above is not None else 0)
@@ -52,7 +53,7 @@ def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
 
 
 def moved(table: GroupTable, moves: ForestMoves, before: Before) -> Forest:
-    """The forest again. Raises ConfigError, in one line, if it is not legal."""
+    """The forest that the moves lead to. Raises ConfigError, in one line, if it is not legal."""
     if not moves.builder:
         raise ConfigError("forest: none could be built")
     sites, groups = table.sites, sorted(table.groups)
@@ -125,7 +126,7 @@ def _spans(parent: Mapping[Site, Site | None]) -> dict[Site, tuple[int, int]]:
 
 
 def _largest(parent: Mapping[Site, Site | None]) -> Site:
-    """The root of most sites."""
+    """The root that has most sites below it."""
     below: dict[Site, int] = {}
     for site in parent:
         at = site
@@ -202,7 +203,7 @@ class Builds:
         return forest
 
     def _adapted(self, table: GroupTable, builder: str, protocol: str) -> Forest | None:
-        """The forest of the closed epochs as it goes with the table; None: build one anew."""
+        """The forest of the closed epochs, adapted to the table. None: build one anew."""
         if self._anew or not self._closed or table.memberships < MANY:
             return None
         kind = self._closed[0].structure.forest.builder

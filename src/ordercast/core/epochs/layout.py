@@ -15,7 +15,7 @@ from ordercast.core.order.requirements import require_fit
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star
-from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
+from ordercast.model.epochs import Edit, EndPart, UseBuilder, UseProtocol
 from ordercast.model.errors import (
     ConfigError,
     CrossDomain,
@@ -39,7 +39,7 @@ Stream: TypeAlias = tuple[Site, int, Group]
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """One domain in its open epoch; `sites` are those of its tree."""
+    """One domain in its open epoch. `sites`: the sites of its tree."""
 
     epoch: int
     builder: str
@@ -47,8 +47,9 @@ class Domain:
     structure: Structure
     sites: tuple[Site, ...]
     after: tuple[int, ...] = ()  # the epochs that were closed for it
-    usual: str = ""  # the protocol that was asked for, if another stands in for it
-    refused: str = ""  # why one site places all here, whatever was asked for
+    usual: str = ""  # the protocol that was asked for, if another one stands in for it
+    # Why one site places all messages here, although something else was asked for.
+    refused: str = ""
 
     @property
     def manner(self) -> tuple[str, str]:
@@ -62,25 +63,28 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A change under way: its edits, the epochs to be closed, the sites it concerns, and the number
-    of the record that began it (a flush may end it, and it may be begun again)."""
+    """A change under way: its edits, the epochs that it closes, the sites that it concerns, and the
+    number of the record that began it (a flush may end it, and then it may be begun again)."""
 
     edits: tuple[Edit, ...]
     epochs: tuple[int, ...]
     at: frozenset[Site]
     number: int
+    parts: tuple[EndPart, ...] = ()  # of its end, so far
 
 
 @dataclass(frozen=True, slots=True)
 class Flushing:
-    """A flush under way: the epochs it closes, the sites whose logs are their past and that open
-    the next ones, the sites that are absent then, and those that return without their stores."""
+    """A flush under way: the epochs that it closes, the sites whose logs are their past and which
+    open the next epochs, the sites that are absent then, and the sites that return without their
+    stores."""
 
     number: int  # of its record
     epochs: tuple[int, ...]
     members: tuple[Site, ...]
     absent: Mapping[Site, int]
     fresh: Mapping[Site, tuple[int, int]]  # incarnation, store
+    parts: tuple[EndPart, ...] = ()  # of its end, so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ class Layout:
     absent: Mapping[Site, int] = field(default_factory=dict)  # the last epoch each was in
     frozen: Mapping[Group, tuple[int, tuple[Site, ...]]] = field(default_factory=dict)
     pasts: Mapping[tuple[int, Group], tuple[int, tuple[Site, ...]]] = field(default_factory=dict)
-    counted: Mapping[int, tuple[Site, ...]] = field(default_factory=dict)  # sites of each past
+    # By closed epoch, the sites whose logs are its past.
+    counted: Mapping[int, tuple[Site, ...]] = field(default_factory=dict)
     flushing: Flushing | None = None
     lapsed: tuple[Site, ...] = ()  # absent, and nothing is kept for them
     rejoining: Mapping[Site, int] = field(default_factory=dict)  # the open epoch each joined anew
@@ -113,6 +118,15 @@ class Layout:
     term: int = 0  # of the last record
     chain: bytes = UNKNOWN  # the hash of the records
     lost: tuple[tuple[Site, int], ...] = ()  # stores of voters that were declared lost
+    # Of streams without an entry in `lasts`: a seq at or above all that the origin has given there.
+    floors: Mapping[tuple[Site, int], int] = field(default_factory=dict)
+    told_at: int = 0  # the number of the last record that told streams
+    look_at: int = 0  # so many entries, before they are looked through again
+
+    def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
+        """The last seq of the stream that may be in a closed epoch."""
+        found = self.lasts.get((site, incarnation, group))
+        return self.floors.get((site, incarnation), 0) if found is None else found
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""
@@ -213,8 +227,8 @@ def reopened(
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
     usual: str = "",
 ) -> Domain:  # fmt: skip
-    # Built without sites outside: the roster may be another when the layout is unpacked later. The
-    # table is not checked again: names were checked where they entered.
+    # Built without sites outside the domain: the roster may be another when the layout is
+    # unpacked later. The table is not checked again: names were checked where they entered.
     whole = names == tuple(groups)
     inside = dict(groups) if whole else {name: groups[name] for name in names}
     table = GroupTable(sites_of(inside), inside)
@@ -251,7 +265,7 @@ def opened(
 
 
 def _stand_in(table: GroupTable, _builder: str, _protocol: str) -> Forest:
-    """No other builder is asked: two versions of it could build two forests."""
+    """A star. No other builder is asked: two versions of it could build two forests."""
     return build_star(table)
 
 
@@ -325,7 +339,7 @@ def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ..
         at = site
         while top[at] != at:
             at = top[at]
-        while top[site] != at:  # next time it is near
+        while top[site] != at:  # shorten the path for the next time
             top[site], site = at, top[site]
         return at
 

@@ -1,5 +1,5 @@
-"""Messages that absent members of this site's groups will ask for when they return: those of epochs
-that ended without them, from the one that each was last in."""
+"""Messages that absent members of this site's groups will ask for when they return. For each member
+these are the messages of the epochs that ended without it, and of the last epoch that it was in."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from ordercast.core.epochs.returning import Counted, Tail, reached
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed
 
-_BATCH = 256  # bytes of a batch beside its body
+_BATCH = 256  # bytes of a batch without its body
 
 Shelf = dict[int, dict[Group, dict[int, Placed]]]
 """Batches by epoch, group and number."""
@@ -25,7 +25,7 @@ class _Member(Protocol):
 
 
 class Missed:
-    """If the shelf has a group of an epoch, it has all its messages that may be asked for."""
+    """For each group and epoch on the shelf, it has all messages that may be asked for."""
 
     def __init__(self, member: _Member) -> None:
         self._member = member
@@ -80,8 +80,8 @@ class Missed:
                 self.remember(epoch, placed)
 
     def keep_past(self, tail: Tail, counts: Counted, log: Sequence[tuple[int, Placed]]) -> None:
-        """Keep the past that this site missed itself. If the end of a group was lost with stores,
-        nothing of it is kept, so that nobody asks for the rest."""
+        """Keep the past that this site missed itself. If the end of a group's past was lost with
+        stores, nothing of the group is kept, so that nobody asks for the rest."""
         whole = dict.fromkeys(reached(tail, counts, log))
         self.keep(whole, log)
         for epoch, group in counts:
@@ -90,7 +90,8 @@ class Missed:
         self._weigh()
 
     def drop(self, epoch: int) -> None:
-        """Keep nothing of the epoch. This site was absent for too long, and lacks its end."""
+        """Keep nothing of the epoch. This site was absent for too long, and lacks the end of the
+        epoch."""
         self.shelf.pop(epoch, None)
         self._weigh()
 

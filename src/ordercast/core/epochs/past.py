@@ -1,9 +1,11 @@
-"""The past of a flush, from the reports ([GS] §5.2.1): which messages it has, and where they are.
+"""The past of a flush, from the reports ([GS] §5.2.1): which messages it has, and which sites have
+them.
 
 For each group in a closed epoch, the past has as many messages as the longest log that is reported:
 members agree on the messages of a group, and keys merge groups. The past of a frozen group is told
 by its members that return now. A past that was chosen before stands. But if all sites that had all
-of it have lost their stores, only as much stands as the members have that were absent then.
+of it have lost their stores, it ends where the longest log of the members ends that were absent
+then.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,7 +52,7 @@ def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
                 number = left
             holders = [who] if left >= number else []
         found[epoch, group] = (number, members, holders[0] if holders else "")
-    # A lapsed site is compared with the past that was chosen then, and fetches none of it.
+    # A lapsed site is compared with the past that was chosen then, and fetches nothing of it.
     lost = dict.fromkeys(layout.lapsed, layout.pasts)
     needs = {
         site: tuple(
@@ -76,7 +78,7 @@ def _left(
     place: Place,
     members: Iterable[Site],
 ) -> tuple[int, Site]:
-    """The most that a member has of a past that was chosen without it, and which member; "": no
+    """The most that a member has of a past that was chosen without it, and which member. "": no
     member that returns was in that epoch."""
     having = [
         (next((n for e, g, n, _ in reports[site].counts if (e, g) == place), 0), site)
@@ -99,8 +101,8 @@ def _is_asked_for(
 
 
 def _is_lost(layout: Layout, flush: Flushing, epoch: int, members: Iterable[Site]) -> bool:
-    """Whether no absent member has the past of the epoch. A member has it if its log was counted
-    then, or if it was there later and has fetched it."""
+    """Whether no absent member has the past of the epoch. A member has it if its log was part of
+    the past, or if it was present later and has fetched it."""
     counted = layout.counted.get(epoch, ())
     away = {site: flush.absent[site] for site in members if site in flush.absent}
     return not any(site in counted or since > epoch for site, since in away.items())
@@ -139,7 +141,7 @@ def _tells(
         domain = layout.domains[epoch]
         return site in domain.sites and site in (members or domain.structure.groups.get(group, ()))
     if (epoch, group) in layout.pasts:
-        return False  # its past is known
+        return False  # its past was chosen before
     if group in layout.frozen:
         return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
     # An implicit group whose members were all absent: nobody else knows of it.
@@ -153,10 +155,10 @@ def _concerns(
         return False
     away_since = layout.absent.get(site)
     if site in layout.lapsed and epoch != away_since:
-        return False  # it begins anew, and is only compared with the epoch that it was in
+        return False  # it begins anew, and is compared only with the epoch that it was in
     if away_since is not None:
         if epoch == away_since and not members and group not in layout.groups:
-            return True  # the group was removed since; what the site has of it stands
+            return True  # the group was removed since: what the site has of it stands
         return epoch >= away_since and site in (tuple(members) or layout.groups.get(group, ()))
     if epoch not in flush.epochs:
         return False

@@ -104,7 +104,8 @@ class Raft:
         self._wait(now)
 
     def hurry(self, now: int) -> None:
-        """If the log is empty: voters that start together need not wait for a silent leader."""
+        """If the log is empty, stand soon: voters that start together need not wait for a silent
+        leader."""
         if self.log.last == 0 and self._may_stand():
             rank = sorted(self.log.voters).index(self.name)
             self.alarm_at = now + self.times.beat * (1 + rank) // 2
@@ -131,10 +132,12 @@ class Raft:
             return
         if self.role == LEADER:
             since = now - 2 * self.times.election
-            stores = {**self.log.stores(), **self._stores}  # without an answer: as in the log
+            # A voter that has not answered counts with its store in the log.
+            stores = {**self.log.stores(), **self._stores}
             heard = {s: stores.get(s, 0) for s, at in self._heard.items() if at > since}
             if not self._enough({**heard, self.name: self.store}):
-                self._follow(now, self.term, None)  # cut off: others may have a leader by now
+                # This leader is cut off: others may have a leader by now.
+                self._follow(now, self.term, None)
                 return
             self._beats(now)
         else:
@@ -160,7 +163,7 @@ class Raft:
         self._count(now)
 
     def _count(self, now: int) -> None:
-        if self.log.last == 0:  # all begins: all voters must be there, with empty logs
+        if self.log.last == 0:  # nothing is founded yet: all voters must be there, with empty logs
             if not all(voter in self._votes for voter in self.log.voters):
                 return
         elif not self._enough(self._votes):
@@ -179,7 +182,8 @@ class Raft:
         newer = (frame.last_term, frame.last) >= (self.log.term_of(self.log.last), self.log.last)
         if frame.trial:
             granted = newer and not self.is_led(now) and frame.term > self.term
-            term = frame.term if granted else self.term  # a peer that is behind must hear it
+            # A peer with an earlier term must hear the later one.
+            term = frame.term if granted else self.term
             self.sends.append((peer, Voted(term, True, granted, self.store)))
             return
         free = self.vote is None or self.vote == peer
@@ -197,8 +201,9 @@ class Raft:
         return self.leader is not None and now < self._led_at + self.times.election
 
     def confirms(self, now: int, peer: Site, index: int, entry: Entry | None) -> bool:
-        """Whether this voter's log does not speak against an entry that the peer says is committed.
-        If it has a leader, only the leader may say so, and of what the log has from it."""
+        """Whether this voter's log does not contradict an entry that the peer says is committed. A
+        voter that has a leader believes only the leader, and only entries that it has in its own
+        log."""
         if self.name not in self.log.voters or not self.is_led(now):
             return True
         inside = self.log.snapshot.upto < index <= self.log.last
@@ -255,7 +260,7 @@ class Raft:
         if self.log.term_of(self.committed) != self.term or not self._voters_committed():
             return False
         before = self.log.stores()
-        if isinstance(record, Admit):  # a store comes only where there is none
+        if isinstance(record, Admit):  # a store is admitted only if none counts
             known = before.get(record.site)
             return known is None or not (known and record.store)
         after = dict(record.voters)

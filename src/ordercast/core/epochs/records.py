@@ -1,4 +1,4 @@
-"""The outbox of a member (`core.outbox`): records of all its epochs, and epochs that are opened.
+"""The outbox of a member (`core.outbox`): records of all its epochs, and the openings of epochs.
 
 The duties are the same. `Anew`, as `forget`, replaces everything persisted up to its outbox: a
 restart begins there. Until then a restart repeats a change of epochs, from the records before it
@@ -39,8 +39,8 @@ class Noted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="N"):
 
 
 class Folded(msgspec.Struct, frozen=True, array_like=True, tag="O"):
-    """A record of the voters' log that was folded into the layout, and its term. Stores of before
-    the hashes have no terms."""
+    """A record of the voters' log that was folded into the layout, and its term. Stores that are
+    older than the hashes have no terms."""
 
     record: EpochRecord
     term: int = 0
@@ -69,8 +69,8 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
 
 
 def unasked(tail: Tail) -> Confirmed:
-    """The record of a site that was let back without confirming: it keeps what it has delivered,
-    and delivers no more of its log."""
+    """The record of a site that was let back without confirming. The site keeps what it has
+    delivered, and delivers no more of its log."""
     counts, position = dict[Group, int](), tail.position
     for placed in tail.log:
         position += placed.batch.count
@@ -130,7 +130,7 @@ MemberRecord: TypeAlias = (
 def in_epoch(
     epoch: int, records: Sequence[Record], is_mine: Callable[[Batch], bool]
 ) -> list[MemberRecord]:
-    """The member's records for those of an engine."""
+    """The records of an engine as records of its member."""
     made: list[MemberRecord] = []
     for record in records:
         if type(record) is Passed:
@@ -164,7 +164,7 @@ MemberBox: TypeAlias = Outbox[MemberRecord, SiteFrame, Shown, Anew, tuple[int, S
 
 
 def nothing(alarm_at: int) -> MemberBox:
-    """Of a burst in which an epoch had no part."""
+    """The outbox of a burst in which an epoch had no part."""
     return Outbox((), (), (), (), (), None, alarm_at)
 
 
@@ -173,7 +173,7 @@ def in_frames(epoch: int, sends: list[tuple[Site, Frame]]) -> list[tuple[Site, S
 
 
 def joined(one: MemberBox, other: MemberBox) -> MemberBox:
-    """Of two epochs in one burst."""
+    """One outbox for two epochs that had parts in one burst."""
     return Outbox(
         [*one.persist, *other.persist],
         [*one.send, *other.send],

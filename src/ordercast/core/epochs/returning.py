@@ -1,8 +1,9 @@
-"""A site's log of a closed epoch against the past that was chosen ([GS] §5.2.1, the rollback).
+"""A site's log of a closed epoch, compared with the past that was chosen ([GS] §5.2.1, the
+rollback).
 
-A site has the first messages of each group in the epoch, as every member has: more than the past,
-or fewer. It keeps the longest prefix of its log that is also a prefix of its past, in key order.
-Deliveries after that prefix are rolled back, and messages that it lacks are delivered.
+A site has the first messages of each group in the epoch, as every member has: more than the past
+has, or fewer. It keeps the longest prefix of its log that is also a prefix of its past, in key
+order. Deliveries after that prefix are rolled back, and missing messages are delivered.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +42,8 @@ def tail_of(engine: Engine, epoch: int) -> Tail:
 
 
 class Rollback(msgspec.Struct, frozen=True, array_like=True):
-    """In the stream of deliveries: those after `position` never happened. The next deliveries are
-    of another `attempt`. A restart may repeat a rollback, with the same attempt."""
+    """In the stream of deliveries: the deliveries after `position` are taken back. The next ones
+    are of another `attempt`. A restart may repeat a rollback, with the same attempt."""
 
     position: int
     attempt: int
@@ -51,7 +52,7 @@ class Rollback(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Agreed(msgspec.Struct, frozen=True):
-    """The past at a site: its last position and attempt, what to deliver, and the log."""
+    """The past at a site: its last position and attempt, the items to deliver, and the log."""
 
     position: int
     attempt: int
@@ -102,7 +103,8 @@ def agree(
 def reached(
     tail: Tail, counts: Counted, log: Iterable[tuple[int, Placed]]
 ) -> list[tuple[int, Group]]:
-    """Where the past is here to its end. If it was lost with stores, it may not be."""
+    """The groups, with their epochs, whose past this site has to the end. If it was lost with
+    stores, the site may lack the end."""
     last = {(tail.epoch, group): number for group, (number, _) in tail.counts.items()}
     for epoch, placed in log:
         place = (epoch, placed.batch.group)

@@ -56,7 +56,8 @@ class Slowness:
         return tuple(found)
 
     def awaited(self) -> tuple[Site, ...]:
-        """Origins outside this site's domain whose word it waits for. They cannot be excluded."""
+        """Origins outside this site's domain that it waits to hear from. They cannot be
+        excluded."""
         home = self._member.layout.home(self._member.name)
         if home is None or not self._excludes:
             return ()

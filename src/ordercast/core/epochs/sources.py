@@ -1,8 +1,8 @@
-"""Whom a site believes about the records (the argument is in docs/epochs.md).
+"""Which sites a site believes about the records (the argument is in docs/epochs.md).
 
 Records are heard from the voters that this site knows. A newcomer knows none, and believes the
-sites of its cluster file. What is heard must continue what was folded: by the hash of the prefix,
-and by the terms. A voter that has a leader also asks its own log.
+sites of its cluster file. New records must continue the folded ones: by the hash of the prefix, and
+by the terms. A voter that has a leader also asks its own log.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from ordercast.wire.voting import Install
 
 
 class _Member(Protocol):
-    """The member that hears."""
+    """The member that hears the records."""
 
     now: int
     layout: Layout
@@ -31,7 +31,7 @@ class _Member(Protocol):
 
 
 class Sources:
-    """`gone`: sites that this one is told not to believe, whatever else it knows."""
+    """`gone`: sites that this one must not believe, whatever else it knows."""
 
     def __init__(self, member: _Member, gone: Sequence[Site]) -> None:
         self._member = member
@@ -54,8 +54,8 @@ class Sources:
         return any(AddVoter(peer) in edits for edits in (*asked, *(one.edits for one in begun)))
 
     def unpacked(self, folded: bytes, count: int) -> Layout:
-        """The layout that a peer has sent. It must be of this cluster, of `count` records, and, if
-        it is ahead, of no earlier term than the one that is known here."""
+        """The layout that a peer has sent. It must be of this cluster, have `count` records, and,
+        if it is ahead of this site's layout, have no earlier term."""
         before = self._member.layout
         layout = self._member.folds.unpack(folded)
         if layout.count != count:
@@ -74,12 +74,13 @@ class Sources:
             raise PeerMistake("a snapshot with the hash of another")
 
     def bars(self, frame: Feed, store: tuple[Site, int]) -> bool:
-        """Whether a layout says that the store was declared lost. It may be older than ours,
-        and so of an earlier term: a frame that came late, or the layout of another history."""
+        """Whether a layout says that the store was declared lost. The layout may be older than
+        ours, and so of an earlier term: it came late, or from another history."""
         return bool(frame.folded) and store in self._member.folds.unpack(frame.folded).lost
 
     def caught(self, peer: Site, frame: Feed) -> Layout | None:
-        """The layout in place of records, if this site lacks it and may take it."""
+        """The layout that a peer sends in place of records, if this site lacks it and may take
+        it."""
         member = self._member
         if not frame.folded or frame.count <= member.layout.count:
             return None

@@ -18,14 +18,15 @@ class Ballot(msgspec.Struct, frozen=True, array_like=True, tag="b"):
 
 
 class Appendix(msgspec.Struct, frozen=True, array_like=True, tag="x"):
-    """Entries from index `first` on. They replace all that were there."""
+    """Entries from index `first` on. They replace all entries from there on."""
 
     first: int
     entries: tuple[Entry, ...]
 
 
 class LogSnapshot(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """The layout that the entries up to `upto` fold to, the voters by then, and their hash."""
+    """The layout that the entries up to `upto` fold to, the voters at that entry, and the hash of
+    the entries."""
 
     upto: int
     term: int
@@ -44,7 +45,8 @@ class VotersLog:
         none_yet = tuple((voter, 0) for voter in sorted(voters))
         self.snapshot = LogSnapshot(0, 0, none_yet, b"", START)
         self.entries: list[Entry] = []
-        self._chains = [START]  # of the snapshot, and of as many entries as were asked for
+        # The hash at the snapshot, and after each entry that was asked for so far.
+        self._chains = [START]
 
     @property
     def last(self) -> int:
@@ -74,7 +76,7 @@ class VotersLog:
 
     def stores(self, upto: int | None = None) -> dict[Site, int]:
         """The voters, by the last entry that names them, committed or not. Each has the number of
-        the store with which its word counts; 0: with none."""
+        the store that counts as this voter; 0: none does."""
         stores = dict(self.snapshot.voters)
         last = len(self.entries) if upto is None else upto - self.snapshot.upto
         for entry in self.entries[:last]:
@@ -104,7 +106,8 @@ class VotersLog:
         return snapshot
 
     def replace(self, snapshot: LogSnapshot) -> None:
-        """Entries after the snapshot stay if they continue it."""
+        """Put the snapshot in place of the entries up to it. Later entries stay if they continue
+        it."""
         kept = self.last - snapshot.upto
         fits = kept > 0 and snapshot.upto >= self.snapshot.upto
         same = fits and self.term_of(snapshot.upto) == snapshot.term
@@ -115,7 +118,7 @@ class VotersLog:
 
 def _next_stores(stores: dict[Site, int], entry: Entry) -> dict[Site, int]:
     """The stores after this entry. An entry that leaves no voter with a store has no effect:
-    nothing could be decided after it. A second founding has none either."""
+    nothing could be decided after it. A second founding has no effect either."""
     record, after = entry.record, stores
     begins = not any(stores.values())
     if isinstance(record, (Voters, Recovered)) or (isinstance(record, Founded) and begins):

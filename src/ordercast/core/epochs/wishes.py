@@ -1,4 +1,5 @@
-"""Changes asked for at this site: told to the voters until the records have an outcome."""
+"""Changes asked for at this site. The voters are told of each until the records have its
+outcome."""
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.model.epochs import Edit
@@ -9,7 +10,7 @@ _AGAIN = 200 * MILLISECOND
 
 
 class Wishes:
-    """`outcomes`: the names of changes, each with "" when it is done, else why not."""
+    """`outcomes`: the names of decided changes, each with "" if it is done, else why not."""
 
     def __init__(self) -> None:
         self.asked: dict[str, tuple[Edit, ...]] = {}
@@ -27,7 +28,7 @@ class Wishes:
             self.outcomes.append((change, layout.outcomes[change]))
 
     def due(self, now: int) -> list[ChangeRequest]:
-        """The requests that the voters are to be told now."""
+        """The requests to tell the voters now."""
         if not self.asked:
             self.alarm_at = NEVER
         elif now >= self.alarm_at:

@@ -160,11 +160,8 @@ class ByRounds:
         self._part = self.seat.part
         self._begun = self._part.round  # the last round that is known here to have begun, and then:
         self._begun_at = self._begun_held = self._begun_finals = 0  # the time, `held`, `_finals`
-        for group in structure.groups_at(site):
+        for group in structure.concerning(site):
             self.concerns(group, structure.members(group))
-        for group, primary in structure.forest.primary.items():
-            if primary == site:
-                self.concerns(group, structure.members(group))
 
     # --- what the site tells ----------------------------------------------------------------------
 

@@ -48,11 +48,8 @@ class Plain:
         self._lazy: dict[Group, None] = {}  # to be reported at `_lazy_at`
         self._lazy_at = NEVER
         self._told: dict[Group, tuple[int, int]] = {}  # the counts that were last reported
-        for group in structure.groups_at(site):
+        for group in structure.concerning(site):
             self.concerns(group, structure.members(group))
-        for group, primary in structure.forest.primary.items():
-            if primary == site:
-                self.concerns(group, structure.members(group))
 
     def concerns(self, group: Group, members: Sequence[Site]) -> None:
         if group in self._members:

@@ -1,16 +1,20 @@
 """A transport that sends to many sites in its own way, and everything else over TCP."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ordercast.core.dissemination.fanout import Sends
 from ordercast.core.dissemination.registry import UNICAST
+from ordercast.core.dissemination.ways import WayBox
 from ordercast.model.groups import Site
 from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
+
+log = logging.getLogger("ordercast.net.transport")
 
 MakePlainTransport: TypeAlias = "Callable[[CombinedTransport], Transport]"
 
@@ -84,6 +88,15 @@ class CombinedTransport(ABC):
     def share(self, sends: Sends) -> Sends:
         """Send the frames that go to many sites at once. Returns the others, which the caller
         sends."""
+
+    def _hand_out(self, box: WayBox) -> None:
+        """Send the frames of the way, log the packets that it refuses, and hand up the others."""
+        for peer, frame in box.frames:
+            self.inner.send(peer, [frame])
+        for origin, why in box.wrong:
+            log.error("packet from %s refused: %s", origin, why)
+        for origin, frames in box.packets:
+            self._host.frames(origin, list(frames))
 
     @abstractmethod
     def status(self) -> dict[str, Any]:

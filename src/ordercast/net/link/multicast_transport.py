@@ -175,16 +175,11 @@ class MulticastTransport(CombinedTransport):
             return
         now = time.monotonic_ns()
         box = self.way.drain(now)
-        for peer, frame in box.frames:
-            self.inner.send(peer, [frame])
         for datagram in box.datagrams:
             seal = self._seal_of(datagram.stream)
             if seal is not None:
                 self._socket.send(seal_datagram(datagram, seal))
-        for origin, error in box.wrong:
-            log.error("packet from %s refused: %s", origin, error)
-        for origin, frames in box.packets:
-            self._host.frames(origin, list(frames))
+        self._hand_out(box)
         self._hold_back()
         self._arm(now, box.alarm)
 

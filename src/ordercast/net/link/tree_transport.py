@@ -1,7 +1,6 @@
 """A transport that sends packets for many sites along trees, over TCP (docs/dissemination.md)."""
 
 import asyncio
-import logging
 import secrets
 import time
 from typing import Any, Final
@@ -18,8 +17,6 @@ from ordercast.net.link.combined_transport import (
     TransportHost,
 )
 from ordercast.wire.codec import WireFrame
-
-log = logging.getLogger("ordercast.net.tree")
 
 NOT_PASSED: Final = "it does not say that our packets get to it"
 
@@ -72,14 +69,9 @@ class TreeTransport(CombinedTransport):
             return
         now = time.monotonic_ns()
         box = self.way.drain(now)
-        for peer, frame in box.frames:
-            self.inner.send(peer, [frame])
-        for origin, why in box.wrong:
-            log.error("packet of %s refused, %s", origin, why)
+        self._hand_out(box)
         if box.alarm != self._timer_at:
             self._arm(now, box.alarm)
-        for origin, frames in box.packets:
-            self._host.frames(origin, list(frames))
 
     def _arm(self, now: int, alarm: int) -> None:
         if self._timer is not None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ordercast.history.schema import arrow_type, is_readable_as
+from ordercast.history.reader import present_columns
+from ordercast.history.schema import arrow_type
 from ordercast.history.tables import TABLES, Table
 from ordercast.model.errors import ConfigError
 
@@ -48,23 +49,13 @@ def unreadable(path: str | Path, error: Exception) -> ConfigError:
 
 
 def check_file(path: Path, table: Table) -> tuple[set[str], list[RowGroup]]:
-    """Check that the file has our columns; the names of its columns, and its row groups."""
+    """Check that the file has our columns. Returns the names of all columns, and the row groups."""
     try:
         footer = pq.read_metadata(path)
         schema = footer.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise unreadable(path, error) from None
-    for column in table.columns:
-        if column.name in schema.names:
-            found = schema.field(column.name).type
-            if not is_readable_as(found, column):
-                raise ConfigError(
-                    f"{path}: field {column.name!r}: type {found} instead of {column.type}"
-                )
-        elif not column.optional:
-            raise ConfigError(
-                f"{path}: field {column.name!r} ({column.type}) is missing from {table.name}"
-            )
+    present_columns(schema, table, path)  # raises if our columns are not there
     groups = [
         RowGroup(str(path.resolve()), table.name, number, footer.row_group(number).num_rows)
         for number in range(footer.num_row_groups)

@@ -15,7 +15,7 @@ from ordercast.model.groups import Site
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import Knock, SiteFrame
 
-_LEAST = 3  # knocks without an answer that may be chance
+_LEAST = 3  # fewer knocks without an answer may be chance
 
 
 class _Member(Protocol):
@@ -61,7 +61,8 @@ class Hearing:
         return tuple(peer for peer, (count, _) in self._knocks.items() if count >= self._enough)
 
     def _look(self, links: dict[Site, Link]) -> None:
-        """Knock at peers that have not acknowledged a frame for long. The manager is heard."""
+        """Knock at peers that have not acknowledged a frame for long. Not at the manager: it is
+        heard anyway."""
         now, patience = self._member.now, self._patience
         for peer, link in links.items():
             if peer in self._knocks or peer == self._member.manager_at:
@@ -82,8 +83,8 @@ class Hearing:
         return self._knocks.pop(peer, (0, 0))[0] >= self._enough
 
     def work(self, now: int) -> bool:
-        """Knock where it is time. A pause of this process is nobody's silence: it counts knocks,
-        not time. Returns whether a peer has become silent."""
+        """Knock where it is time. Knocks are counted, not time: so a pause of this process makes
+        nobody silent. Returns whether a peer has become silent."""
         if not self._knocks:
             self.alarm_at = NEVER
             return False

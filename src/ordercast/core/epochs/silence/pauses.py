@@ -1,10 +1,11 @@
-"""How long an excluded site waits before it is let back: longer each time, so that it does not go
-and return again and again. Only the manager keeps this, and the next one begins anew."""
+"""How long an excluded site waits before it is let back. Each pause is longer, so that a site does
+not go and return again and again. Only the manager knows the pauses; the next manager begins
+anew."""
 
 from ordercast.model.groups import Site
 
 _FIRST, _LONGEST = 2, 128  # times the timeout of a silent site
-_WELL = 4  # times its last pause: a site that stayed for so long begins with the first pause again
+_WELL = 4  # times its last pause: a site that stayed so long begins with the first pause again
 
 
 class Pauses:
@@ -15,7 +16,7 @@ class Pauses:
         self._known: dict[Site, tuple[int, int]] = {}
 
     def begin(self, now: int, site: Site) -> None:
-        """The site is excluded: as apart from another, slow, or stuck in a flush."""
+        """The site is excluded because it is apart from another, slow, or stuck in a flush."""
         pause, until = self._known.get(site, (0, now))
         stayed = now - until > _WELL * pause
         pause = _FIRST * self._suspect if stayed or not pause else 2 * pause

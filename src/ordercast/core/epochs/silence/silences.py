@@ -13,7 +13,7 @@ from ordercast.core.epochs.raft import Raft
 from ordercast.model.groups import Pair, Site, pair
 from ordercast.model.options import Options
 
-_LASTING = 6  # times the timeout of a silent site: a way through a third site is found by then
+_LASTING = 6  # times the timeout of a silent site: by then a way through a third site is found
 
 
 class _Member(Protocol):
@@ -35,8 +35,9 @@ class Silences:
         self.reset()
 
     def reset(self) -> None:
-        self._says: dict[Site, tuple[Site, ...]] = {}  # without empty reports
-        self._detoured: dict[Site, tuple[Site, ...]] = {}  # without empty reports
+        self._says: dict[Site, tuple[Site, ...]] = {}  # without sites that find nobody silent
+        # Without sites that reach all others directly.
+        self._detoured: dict[Site, tuple[Site, ...]] = {}
         self._since: dict[Pair, int] = {}
         self._doubted: tuple[Site, ...] = ()
         self.unheard: tuple[Site, ...] = ()  # sites that the manager has not heard for too long
@@ -87,12 +88,12 @@ class Silences:
         return list(self._since)
 
     def lasting(self, now: int) -> list[Pair]:
-        """The pairs that are apart for so long that no third site joins them."""
+        """The pairs that have been apart for so long that no third site will join them."""
         longest = _LASTING * self._member.options.timing.suspect
         return [two for two, since in self._since.items() if now - since > longest]
 
     def detoured(self) -> set[Pair]:
-        """The pairs of sites that reach each other through a third one only."""
+        """The pairs of sites that reach each other only through a third one."""
         here = {self._member.name: self._member.detoured, **self._detoured}
         return {pair(site, other) for site, others in here.items() for other in others}
 
@@ -105,7 +106,7 @@ class Silences:
         self._doubted = tuple(doubted)
 
     def doubted(self, site: Site) -> tuple[Site, ...]:
-        """The sites that this one is to knock at."""
+        """The sites that this site must knock at."""
         if not (self._doubted or self._since):
             return ()
         layout = self._member.layout
