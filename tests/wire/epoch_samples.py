@@ -13,6 +13,7 @@ from ordercast.model.epochs import (
     Begin,
     Counts,
     Edit,
+    EndPart,
     Entry,
     EpochRecord,
     Finish,
@@ -39,6 +40,7 @@ from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClosedPart,
     Fed,
     Feed,
     Fetch,
@@ -88,6 +90,7 @@ voters = few(st.tuples(NAMES, STORES), 1)
 records: st.SearchStrategy[EpochRecord] = st.one_of(
     st.builds(Begin, CHANGES, few(edits)),
     st.builds(Finish, CHANGES, included, counts),
+    st.builds(EndPart, NUMBERS, counts, included),
     st.builds(Stored, NAMES, STORES),
     st.builds(Flush, few(NAMES), few(st.tuples(NAMES, NUMBERS, STORES))),
     st.builds(Open, NUMBERS, counts, included),
@@ -116,10 +119,17 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         COUNTS,
         counts,
     ),
+    "ClosedPart": st.builds(ClosedPart, NUMBERS, included, st.integers(0, 2), st.integers(3, 9)),
     "LogReport": st.builds(
-        LogReport, NUMBERS, counts, included, few(st.tuples(NUMBERS, ANY_GROUPS))
+        LogReport,
+        NUMBERS,
+        counts,
+        included,
+        few(st.tuples(NUMBERS, ANY_GROUPS)),
+        st.integers(0, 2),
+        st.integers(3, 9),
     ),
-    "PastNeeded": st.builds(PastNeeded, NUMBERS, needs),
+    "PastNeeded": st.builds(PastNeeded, NUMBERS, needs, st.integers(0, 2), st.integers(3, 9)),
     "Fetch": st.builds(Fetch, NUMBERS, ANY_GROUPS, COUNTS),
     "Pages": st.builds(Pages, NUMBERS, ANY_GROUPS, COUNTS, few(samples.placed_batches)),
     "Whole": st.builds(Whole, NUMBERS),
@@ -236,6 +246,7 @@ def random_record(rng: random.Random) -> EpochRecord:
         Begin("change 1", several(rng, random_edit)),  # type: ignore[arg-type]
         Finish("change 1", random_included(rng), random_counts(rng)),
         Finish("change 1", (), (), random_forests(rng), rng.choice(("", "why"))),
+        EndPart(number(rng, 1), random_counts(rng), random_included(rng)),
         Stored("a", rng.getrandbits(63)),
         Flush(("a", "b")[: rng.randint(0, 2)], (("c", 1, rng.getrandbits(63)),)),
         Open(number(rng, 1), random_counts(rng), random_included(rng), random_forests(rng)),
@@ -268,6 +279,7 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng), random_counts(rng),
     ),
     "Knock": lambda rng: Knock(back=rng.random() < 0.5),
+    "ClosedPart": lambda rng: ClosedPart(number(rng, 1), random_included(rng), 0, 1),
     "LogReport": lambda rng: LogReport(
         number(rng, 1), random_counts(rng), random_included(rng), ((number(rng, 1), "alpha"),)
     ),

@@ -15,6 +15,7 @@ from ordercast.model.epochs import (
     Admit,
     Begin,
     Edit,
+    EndPart,
     Entry,
     EpochRecord,
     Finish,
@@ -35,6 +36,7 @@ from ordercast.model.limits import (
     LARGEST_NUMBER,
     LASTS,
     MEMBERS,
+    PARTS,
     PIECE_BYTES,
     PIPE_BYTES,
     PIPE_WINDOW,
@@ -51,7 +53,7 @@ from ordercast.wire.codec import (
     encode_frame,
 )
 from ordercast.wire.dissemination import Heard, Keyed, TreePacket
-from ordercast.wire.epochs import ChangeRequest, Fed, Feed, InEpoch, check_change
+from ordercast.wire.epochs import ChangeRequest, ClosedPart, Fed, Feed, InEpoch, check_change
 from ordercast.wire.frames import Ack, Data
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
@@ -72,7 +74,7 @@ def test_there_are_samples_of_every_kind_of_frame() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_each_kind_comes_back_equal_and_of_the_same_types(kind: str, data: st.DataObject) -> None:
     frame = data.draw(KINDS[kind])
@@ -83,7 +85,7 @@ def test_each_kind_comes_back_equal_and_of_the_same_types(kind: str, data: st.Da
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_of_each_kind_every_changed_byte_is_found(kind: str, data: st.DataObject) -> None:
     whole = bytearray(encode_frame(data.draw(KINDS[kind])))
@@ -94,7 +96,7 @@ def test_of_each_kind_every_changed_byte_is_found(kind: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_of_each_kind_a_changed_byte_under_a_right_checksum_gives_a_right_frame_or_the_error(
     kind: str, data: st.DataObject
@@ -303,6 +305,7 @@ AT_THE_LIMIT: dict[str, tuple[WireFrame, WireFrame]] = {
         fed(Finish("c", (), (), (moved(PLACES), moved(1)))),
     ),
     "lasts": (fed(Finish("c", lasts(LASTS, 64))), fed(Finish("c", lasts(LASTS + 1)))),
+    "parts": (ClosedPart(1, (), PARTS - 1, PARTS), ClosedPart(1, (), 1, 1)),
     "edits": (asked(*[RetireSite(LONG)] * RECORDS), asked(*[RetireSite("a")] * TOO_MANY)),
     "members": (asked(AddGroup("g", members(MEMBERS))), asked(AddGroup("g", members(MEMBERS + 1)))),
     "members of all": (
@@ -346,6 +349,7 @@ LARGEST_RECORDS: Sequence[EpochRecord] = [
         (AddGroup(LONG, members(MEMBERS)), *(AddSite(LONG, "x" * TEXT),) * (RECORDS - 1)),
     ),
     Finish("c" * TEXT, lasts(LASTS, 64), (), (moved(PLACES),), "r" * TEXT),
+    EndPart(LARGEST_NUMBER, (), lasts(LASTS, 64)),
     Founded(((LONG, 2**63 - 1),) * VOTERS),
 ]
 

@@ -151,8 +151,9 @@ Stores: TypeAlias = tuple[tuple[Site, StoreNumber], ...]
 
 def check_included(included: Included, field: str) -> None:
     check_length(included, 0, LASTS, field)
-    for origin, _, group, _ in included:
+    for origin in dict.fromkeys(origin for origin, _, _, _ in included):
         check_site(origin, field)
+    for group in dict.fromkeys(group for _, _, group, _ in included):
         check_group(group, field)
 
 
@@ -225,6 +226,19 @@ class Finish(Packed, frozen=True, tag="F"):
         check_counts(self.counts, "counts")
         check_forests(self.forests, "forests")
         check_text(self.refused, "refused")
+
+
+class EndPart(Packed, frozen=True, tag="E"):
+    """A part of the end of a change or of a flush. It comes before, where one record cannot have
+    all. `begun`: the number of the record that began it."""
+
+    begun: Ordinal
+    counts: Counts
+    lasts: Included
+
+    def check(self) -> None:
+        check_counts(self.counts, "counts")
+        check_included(self.lasts, "lasts")
 
 
 class Founded(Packed, frozen=True, tag="O"):
@@ -325,7 +339,18 @@ class Nothing(Packed, frozen=True, tag="N"):
 
 
 EpochRecord: TypeAlias = (
-    Begin | Finish | Founded | Admit | Voters | Recovered | Stored | Flush | Open | Lapse | Nothing
+    Begin
+    | Finish
+    | EndPart
+    | Founded
+    | Admit
+    | Voters
+    | Recovered
+    | Stored
+    | Flush
+    | Open
+    | Lapse
+    | Nothing
 )
 
 

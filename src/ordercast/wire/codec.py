@@ -21,12 +21,13 @@ from ordercast.model.errors import FrameError
 from ordercast.model.limits import FRAME_BYTES, ITEMS
 from ordercast.wire.complaint import complaint
 from ordercast.wire.dissemination import DisseminationFrame
-from ordercast.wire.epochs import InEpoch, SiteFrame
+from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
 from ordercast.wire.handover import HandoverFrame
 from ordercast.wire.lineage import LineageFrame, StoredRow
 from ordercast.wire.pipes import PipeFrame
 from ordercast.wire.replica_digest import ReplicaDigest
+from ordercast.wire.voting import Append
 
 WireFrame: TypeAlias = (
     Frame
@@ -77,12 +78,13 @@ class FrameEncoder:
     """Encodes what is written to several peers in turn.
 
     A site relays the same frame to all children that have had as many frames before. It is encoded,
-    and its checksum computed, for the first of them.
+    and its checksum computed, for the first of them. So is a record that the manager tells to all.
     """
 
     def __init__(self) -> None:
         # to children, in the last write, by number and epoch
         self._known: dict[tuple[int, int], tuple[Data, bytes]] = {}
+        self._told: tuple[WireFrame | None, bytes] = (None, b"")  # the last frame with records
 
     def encode(self, frames: Sequence[WireFrame]) -> list[bytes]:
         """The bytes of each frame. They are not joined: that would take a large piece of memory
@@ -97,6 +99,10 @@ class FrameEncoder:
                 before = known.get(place)
                 data = encode_frame(frame) if before is None or before[0] != inner else before[1]
                 now[place] = (inner, data)
+            elif type(inner) is Feed or type(inner) is Append:
+                if self._told[0] != frame:
+                    self._told = (frame, encode_frame(frame))
+                data = self._told[1]
             else:
                 data = encode_frame(frame)
             encoded.append(data)

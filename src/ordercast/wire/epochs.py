@@ -28,7 +28,15 @@ from ordercast.model.fields import (
     check_text,
 )
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import FOLDED_BYTES, ITEMS, LARGEST_NUMBER, LASTS, MEMBERS, RECORDS
+from ordercast.model.limits import (
+    FOLDED_BYTES,
+    ITEMS,
+    LARGEST_NUMBER,
+    LASTS,
+    MEMBERS,
+    PARTS,
+    RECORDS,
+)
 from ordercast.model.messages import Placed
 from ordercast.wire.frames import Frame
 from ordercast.wire.voting import ChainHash, Voting
@@ -111,6 +119,25 @@ class Knock(Packed, frozen=True, tag="0"):
     back: bool
 
 
+class ClosedPart(Packed, frozen=True, tag="c"):
+    """A part of what a site has closed for a change, where one frame cannot have all. `begun`: the
+    number of the record that began the change."""
+
+    begun: Ordinal
+    included: Included
+    part: Annotated[int, Meta(ge=0, lt=PARTS)]
+    parts: Annotated[int, Meta(ge=1, le=PARTS)]
+
+    def check(self) -> None:
+        check_included(self.included, "included")
+        check_part(self.part, self.parts)
+
+
+def check_part(part: int, parts: int) -> None:
+    if part >= parts:
+        raise FrameError(f"part is {part}, of {parts}")
+
+
 class ChangeRequest(Packed, frozen=True, tag="3"):
     """A site wants a change; it learns the outcome from the records."""
 
@@ -139,8 +166,11 @@ class LogReport(Packed, frozen=True, tag="7"):
     counts: Counts
     lasts: Included
     holds: Annotated[tuple[tuple[Ordinal, Group], ...], Meta(max_length=LASTS)]
+    part: Annotated[int, Meta(ge=0, lt=PARTS)] = 0
+    parts: Annotated[int, Meta(ge=1, le=PARTS)] = 1
 
     def check(self) -> None:
+        check_part(self.part, self.parts)
         check_counts(self.counts, "counts")
         check_included(self.lasts, "lasts")
         for _, group in self.holds:
@@ -156,8 +186,11 @@ class PastNeeded(Packed, frozen=True, tag="8"):
 
     flush: Ordinal
     needs: Annotated[tuple[Need, ...], Meta(max_length=LASTS)]
+    part: Annotated[int, Meta(ge=0, lt=PARTS)] = 0
+    parts: Annotated[int, Meta(ge=1, le=PARTS)] = 1
 
     def check(self) -> None:
+        check_part(self.part, self.parts)
         for _, group, _, members, holder in self.needs:
             check_group(group, "needs")
             check_length(members, 0, MEMBERS, "needs: members")
@@ -196,4 +229,6 @@ class Whole(Packed, frozen=True, tag="b"):
 
 
 FlushFrame: TypeAlias = LogReport | PastNeeded | Fetch | Pages | Whole
-SiteFrame: TypeAlias = InEpoch | Feed | Fed | Knock | ChangeRequest | FlushFrame | Voting
+SiteFrame: TypeAlias = (
+    InEpoch | Feed | Fed | ClosedPart | Knock | ChangeRequest | FlushFrame | Voting
+)

@@ -51,6 +51,21 @@ class Around:
         unstable = self.accepted[self.stable :]
         return sum(len(p) for _, _, p, _ in unstable), sum(size for *_, size in unstable)
 
+    def knows(self, group: str) -> bool:
+        return group in self.taken
+
+    def require_stream(self, group: str, members: Sequence[str]) -> None:
+        """There is room for all."""
+
+    @property
+    def domains(self) -> dict[str, int]:
+        """They change with the layout."""
+        return self.lasts
+
+    @property
+    def absent(self) -> set[str]:
+        return self.frozen
+
     def next_seq(self, group: str) -> int:
         return self.taken.get(group, 0) + 1
 

@@ -16,6 +16,7 @@ from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Folded, Kept, MemberBox, MemberRecord
+from ordercast.core.epochs.streams.closings import ClosingReports
 from ordercast.core.order.interface import CLOSING
 from ordercast.core.outbox import Checkpoint, Passed
 from ordercast.core.states import CLOSED, OPEN, SEALED
@@ -98,13 +99,13 @@ def finish_before_all_have_closed() -> Patches:
 @mutant
 def reports_leave_out_a_group() -> Patches:
     """What a site that is not the root has placed is not reported."""
-    plain = Member.closed
+    plain = ClosingReports.closed
 
-    def closed(self: Member, change: str) -> Included | None:
-        found = plain(self, change)
-        return found and tuple(entry for entry in found if entry[0] == self.name)
+    def closed(self: ClosingReports, change: str) -> Included:
+        name = self._member.name
+        return tuple(entry for entry in plain(self, change) if entry[0] == name)
 
-    return [(Member, "closed", closed)]
+    return [(ClosingReports, "closed", closed)]
 
 
 @mutant

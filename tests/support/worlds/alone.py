@@ -20,6 +20,9 @@ class _Alone:
     def unstable_both(self) -> tuple[int, int]:
         return self.engine.own.unstable, self.engine.own.unstable_bytes
 
+    def require_stream(self, group: str, members: Sequence[str]) -> None:
+        """There is room for all."""
+
     def next_seq(self, group: str) -> int:
         return self.engine.own.last_seq.get(group, 0) + 1
 

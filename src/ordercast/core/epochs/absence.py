@@ -21,10 +21,12 @@ from ordercast.core.epochs.layout import (
     manner,
     opened,
 )
+from ordercast.core.epochs.streams.ends import told_in, with_streams
 from ordercast.model.epochs import (
     AddGroup,
     Counts,
     Edit,
+    EndPart,
     Flush,
     Lapse,
     LeaveGroup,
@@ -218,11 +220,10 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
                 epoch, names, live, sites, builder, protocol, flush.epochs, build, usual,
                 somehow=True,
             )  # fmt: skip
-    lasts = dict(layout.lasts)
-    for origin, incarnation, group, seq in record.lasts:
-        stream = (origin, incarnation, group)
-        lasts[stream] = max(seq, lasts.get(stream, 0))
-    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
+    pasts = dict(layout.pasts)
+    every: tuple[EndPart | Open, ...] = (*flush.parts, record)
+    for part in every:
+        pasts.update(counted_in(layout, part.counts))
     frozen = _frozen(layout, flush, old, pasts)
     manners = {g: domain.manner for domain in old for g in domain.structure.groups if g in frozen}
     anew = [s for s in flush.members if s in flush.fresh or s in layout.lapsed]
@@ -232,7 +233,6 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         roster=roster,
         domains=domains,
         last_epoch=epoch,
-        lasts=lasts,
         stores={**layout.stores, **{site: store for site, (_, store) in flush.fresh.items()}},
         absent=absent,
         frozen=frozen,
@@ -242,7 +242,10 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         flushing=None,
         rejoining={**layout.rejoining, **joined},
     )
-    return pruned(done)
+    # A site that was absent compares its messages with the entries when it has folded this.
+    heard = {s: layout.roster.get(s, 0) for s in flush.members if s not in layout.absent}
+    told = told_in(layout, every)
+    return pruned(with_streams(done, told, flush.number, heard, flush=True))
 
 
 def counted_in(

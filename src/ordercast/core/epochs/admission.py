@@ -156,6 +156,8 @@ class Admission:
         self._quick: _Quick | None = None
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else each size is checked
         self._followed = origin.layout.lasts  # those of the layout that `follow` has seen
+        self._domains: Mapping[int, Domain] | None = None  # the same
+        self._was_open = False  # and whether the site accepted messages then
         self._frozen: dict[Group, None] = {}  # groups whose members are all absent
 
     # --- reserving --------------------------------------------------------------------------------
@@ -265,6 +267,7 @@ class Admission:
     def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
         """Look up the last seq of the group, before the first message of this run to it."""
         self._origin.domain(group, members)  # raises if there is none
+        self._window.require_stream(group, members)
         last[group] = self._window.next_seq(group) - 1
 
     def _reserve(
@@ -419,6 +422,7 @@ class Admission:
         """Reserve and accept at once, for a driver that does not gather. Returns the first seq. The
         site is open, and the batch has a domain. Nothing is changed when this raises."""
         batch_bytes(payloads, self._message_bytes)
+        self._window.require_stream(group, members)
         batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
         if not self._has_room(len(payloads), batch.size):
             raise self.window_full()
@@ -435,14 +439,18 @@ class Admission:
         gone, or was gone in between. The reservations of such a group are dropped."""
         self.settle()
         layout = self._origin.layout
-        self._followed = layout.lasts
+        is_open = self.open()
+        if self._is_current() and self._domains is layout.domains and self._was_open is is_open:
+            return {}  # the record was about something else
+        self._followed, self._domains, self._was_open = layout.lasts, layout.domains, is_open
         reserved = Counter[Group]()
         apart: dict[Group, None] = {}
         for batch in self.queue:
             reserved[batch.group] += len(batch.payloads)
             if batch.group not in apart and self._goes_on(batch.group, batch.members) is False:
                 apart[batch.group] = None
-        self._frozen = dict.fromkeys(g for g in layout.groups if layout.domain_of([g]) is None)
+        there = layout.groups if layout.absent else ()
+        self._frozen = dict.fromkeys(g for g in there if layout.domain_of([g]) is None)
         if self._frozen:
             self._filling.clear()
         groups = layout.groups if self._origin.name in layout.roster else {}
@@ -454,8 +462,11 @@ class Admission:
                 taken = self._window.next_seq(group) - 1  # the last seq that was not refused
                 if group in apart or taken + reserved[group] != seq:
                     refused[group] = taken + 1
-                if group in refused or (last is self._last and group not in groups):
+                idle = not reserved[group] and not self._window.knows(group)  # it was forgotten
+                named = last is self._last
+                if group in refused or (group not in groups if named else idle):
                     del last[group]
+                    self._lists.pop(group, None)
         if refused:
             self._drop(refused)
         return refused

@@ -18,7 +18,13 @@ from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.silence.pauses import Pauses
 from ordercast.core.epochs.silence.silences import Silences
-from ordercast.model.epochs import Flush, Lapse, Open, Stored
+from ordercast.core.epochs.streams.parts import (
+    ReportParts,
+    end_in_parts,
+    joined_log,
+    needs_in_parts,
+)
+from ordercast.model.epochs import EndPart, Flush, Lapse, Open, Stored
 from ordercast.model.groups import Site
 from ordercast.model.options import Options
 from ordercast.wire.epochs import Fed, LogReport, PastNeeded, SiteFrame, Whole
@@ -63,6 +69,8 @@ class Excluding:
         self._reports: dict[Site, LogReport] = {}
         self._whole: dict[Site, None] = {}
         self._chosen: Chosen | None = None
+        self._proposed = 0  # parts of the end
+        self._parts: dict[Site, ReportParts[LogReport]] = {}
         self._told_at = 0
         self._moved: dict[Site, tuple[tuple[object, ...], int]] = {}  # progress, and since when
 
@@ -77,7 +85,9 @@ class Excluding:
         if flush is None or frame.flush != self._flush or peer not in flush.members:
             return
         if isinstance(frame, LogReport):
-            self._reports[peer] = frame
+            parts = self._parts.setdefault(peer, ReportParts()).take(frame, frame.flush)
+            if parts is not None:
+                self._reports[peer] = joined_log(parts)
         else:
             self._whole[peer] = None
 
@@ -108,13 +118,22 @@ class Excluding:
                     self._fresh[site] = now, store
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
-            end = Open(flush.number, self._chosen.counts, self._chosen.lasts)
-            apart = self._silences.detoured()
-            raft.propose(now, member.folds.end(member.layout, end, apart))
+            self._propose_end(now, flush, self._chosen)
         elif flush is None and self._too_much() and (lapsed := longest_away(member.layout)):
             raft.propose(now, Lapse(lapsed))
         else:
             self._store(now)
+
+    def _propose_end(self, now: int, flush: Flushing, chosen: Chosen) -> None:
+        """Propose the next part of the end, or, with the last part, the end."""
+        parts = end_in_parts(flush.number, chosen.counts, chosen.lasts)
+        record: EndPart | Open = parts[self._proposed]
+        if self._proposed == len(parts) - 1:
+            end = Open(flush.number, parts[-1].counts, parts[-1].lasts)
+            apart = self._silences.detoured()
+            record = self._member.folds.end(self._member.layout, end, apart)
+        if self._raft.propose(now, record) is not None:
+            self._proposed = min(self._proposed + 1, len(parts) - 1)
 
     def _too_much(self) -> bool:
         """Whether some site keeps more for absent sites than it may."""
@@ -319,10 +338,12 @@ class Excluding:
         if self._chosen is not None and now >= self._told_at:
             self._told_at = now + self._raft.times.beat
             for site in flush.members:
+                past = PastNeeded(flush.number, self._chosen.needs[site])
                 if site == member.name:
-                    member.flush.receive(site, PastNeeded(flush.number, self._chosen.needs[site]))
+                    member.flush.receive(site, past)
                 elif site not in self._whole:
-                    member.say(site, PastNeeded(flush.number, self._chosen.needs[site]))
+                    for part in needs_in_parts(past):
+                        member.say(site, part)
         if member.name in flush.members and member.flush.is_whole(flush.number):
             self._whole[member.name] = None
 

@@ -18,6 +18,7 @@ from ordercast.core.epochs.missed import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled, MemberRecord, Shown, unasked
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness
+from ordercast.core.epochs.streams.parts import ReportParts, joined_needs, log_in_parts
 from ordercast.core.epochs.window import Window, not_in_the_past
 from ordercast.core.outbox import EngineBox, StageReached
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse
@@ -78,6 +79,7 @@ class Flusher:
         self.parked: list[Batch] = []  # own batches that wait for absent sites
         self.confirmed: Confirmed | None = None
         self._past: PastNeeded | None = None  # as the manager last told it
+        self._past_parts = ReportParts[PastNeeded]()
         # Epochs that were open before this start: the site does not go on there.
         self._renewing: dict[int, None] = {}
         self.got = 0  # how many batches were fetched since the start
@@ -210,7 +212,8 @@ class Flusher:
     def tell_log(self) -> None:
         report = self.report()
         if report is not None:
-            self._tell(report)
+            for part in log_in_parts(report):
+                self._tell(part)
 
     def _tell(self, frame: FlushFrame) -> None:
         """Tell the manager. A manager at this site looks here itself."""
@@ -219,16 +222,18 @@ class Flusher:
             member.say(member.manager_at, frame)
 
     def closing_counts(self) -> Counts:
-        """How far this site's log reaches in epochs whose Close it has passed."""
-        member = self._member
-        if not member.layout.absent:
+        """How far this site's log reaches in epochs whose Close it has passed, for groups that
+        have absent members."""
+        member, layout = self._member, self._member.layout
+        if not layout.absent:
             return ()
         return tuple(
             (epoch, group, number, sites)
-            for closing in member.layout.closing.values()
+            for closing in layout.closing.values()
             for epoch in closing.epochs
             if epoch in member.engines and member.engines[epoch].epoch_state.closed
             for group, (number, sites) in member.engines[epoch].counts().items()
+            if any(site in layout.absent for site in layout.groups.get(group, ()))
         )
 
     # --- fetching ---------------------------------------------------------------------------------
@@ -243,8 +248,10 @@ class Flusher:
         elif peer == self._member.name or self._member.believes(peer):
             flush = self._member.layout.flushing
             if flush is not None and flush.number == frame.flush and self._is_meant(flush):
-                self._past = frame
-                self.advance()
+                parts = self._past_parts.take(frame, frame.flush)
+                if parts is not None:
+                    self._past = joined_needs(parts)
+                    self.advance()
 
     def advance(self, only: tuple[int, Group] | None = None) -> None:
         """Fetch missing messages (`only`: of one epoch and group). Confirm when all are here."""

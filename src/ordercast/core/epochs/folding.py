@@ -33,6 +33,7 @@ from ordercast.core.epochs.layout import (
     opened,
     sites_of,
 )
+from ordercast.core.epochs.streams.ends import told_in, with_part, with_streams
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -41,6 +42,7 @@ from ordercast.model.epochs import (
     Admit,
     Begin,
     Edit,
+    EndPart,
     EpochRecord,
     Finish,
     Flush,
@@ -81,6 +83,8 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
         return _begin(layout, record, build)
     if isinstance(record, Finish):
         return _finish(layout, record, build)
+    if isinstance(record, EndPart):
+        return with_part(layout, record)
     if isinstance(record, Admit):
         if record.incarnation != layout.roster.get(record.site, record.incarnation) + 1:
             return layout  # incarnations go up one by one, so that numbers do not run out
@@ -364,7 +368,10 @@ def _finished(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual,
             somehow=somehow,
         )  # fmt: skip
-    pasts = {**layout.pasts, **counted_in(layout, record.counts)}
+    pasts = dict(layout.pasts)
+    parts: tuple[EndPart | Finish, ...] = (*closing.parts, record)
+    for part in parts:
+        pasts.update(counted_in(layout, part.counts))
     for place, (number, members) in pasts.items():  # a site that joins has nothing of the past
         before = layout.groups.get(place[1], ())
         if not members and any(s not in before for s in nominal.get(place[1], ())):
@@ -377,11 +384,12 @@ def _finished(
         last_epoch=epoch,
         addresses={site: at for site, at in _addresses(layout, edits) if site in roster},
         closing={name: c for name, c in layout.closing.items() if name != record.change},
-        lasts={**layout.lasts, **{(o, i, g): seq for o, i, g, seq in record.lasts}},
         pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
     )
-    return pruned(done)
+    heard = {site: layout.roster.get(site, 0) for domain in old for site in domain.sites}
+    told = told_in(layout, parts)
+    return pruned(with_streams(done, told, closing.number, heard, flush=False))
 
 
 # --- what the manager proposes --------------------------------------------------------------------

@@ -8,6 +8,7 @@ from ordercast.core.epochs.chain import linked
 from ordercast.core.epochs.folding import FinishOrOpen, fold, with_forests, with_refusal
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.core.epochs.streams.ends import in_term
 from ordercast.forest.forest import Forest
 from ordercast.model.epochs import Begin, Entry
 from ordercast.model.groups import GroupTable, Pair
@@ -23,7 +24,7 @@ class Folds:
         self._packed: tuple[Layout | None, bytes] = (None, b"")
 
     def fold(self, layout: Layout, entry: Entry) -> Layout:
-        after = fold(layout, entry.record, self.build)
+        after = fold(in_term(layout, entry.term), entry.record, self.build)
         return replace(after, term=entry.term, chain=linked(layout.chain, entry))
 
     def begin(self, layout: Layout, record: Begin) -> Begin:

@@ -15,7 +15,7 @@ from ordercast.core.order.requirements import require_fit
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star
-from ordercast.model.epochs import Edit, UseBuilder, UseProtocol
+from ordercast.model.epochs import Edit, EndPart, UseBuilder, UseProtocol
 from ordercast.model.errors import (
     ConfigError,
     CrossDomain,
@@ -70,6 +70,7 @@ class Closing:
     epochs: tuple[int, ...]
     at: frozenset[Site]
     number: int
+    parts: tuple[EndPart, ...] = ()  # of its end, so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Flushing:
     members: tuple[Site, ...]
     absent: Mapping[Site, int]
     fresh: Mapping[Site, tuple[int, int]]  # incarnation, store
+    parts: tuple[EndPart, ...] = ()  # of its end, so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,15 @@ class Layout:
     term: int = 0  # of the last record
     chain: bytes = UNKNOWN  # the hash of the records
     lost: tuple[tuple[Site, int], ...] = ()  # stores of voters that were declared lost
+    # Of streams without an entry in `lasts`: a seq at or above all that the origin has given there.
+    floors: Mapping[tuple[Site, int], int] = field(default_factory=dict)
+    told_at: int = 0  # the number of the last record that told streams
+    look_at: int = 0  # so many entries, before they are looked through again
+
+    def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
+        """The last seq of the stream that may be in a closed epoch."""
+        found = self.lasts.get((site, incarnation, group))
+        return self.floors.get((site, incarnation), 0) if found is None else found
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""

@@ -5,6 +5,7 @@ It proposes what is asked for, tells every site what is committed (`Feed`), gath
 is asked for again by the next manager.
 """
 
+from itertools import chain
 from typing import Protocol
 
 from ordercast.core.detector import Detector, DetectorTimes
@@ -16,12 +17,15 @@ from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
 from ordercast.core.epochs.silence.silences import Silences
+from ordercast.core.epochs.streams.closings import ClosingReports
+from ordercast.core.epochs.streams.parts import ReportParts, end_in_parts
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
     Begin,
     Counts,
     Edit,
+    EndPart,
     Finish,
     Included,
     RemoveVoter,
@@ -31,12 +35,21 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.limits import RECORDS
 from ordercast.model.options import NEVER, Options
-from ordercast.wire.epochs import ChangeRequest, Fed, Feed, LogReport, SiteFrame, Whole
+from ordercast.wire.epochs import (
+    ChangeRequest,
+    ClosedPart,
+    Fed,
+    Feed,
+    LogReport,
+    SiteFrame,
+    Whole,
+)
 from ordercast.wire.voting import fitting
 
 _RECORDS = 64  # at most, in one frame
 _EARLY = 3  # the part of `suspect` after which voters are asked whether they hear a site
 _LOG = 128  # entries kept before they are folded
+_REPORTS = 8  # changes whose reports are kept when they are over
 
 
 class _Member(Protocol):
@@ -51,7 +64,8 @@ class _Member(Protocol):
 
     @property
     def flush(self) -> Flusher: ...
-    def closed(self, change: str) -> Included | None: ...
+    @property
+    def closings(self) -> ClosingReports: ...
     def fold_committed(self, raft: Raft) -> None: ...
     def say(self, peer: Site, frame: SiteFrame) -> None: ...
 
@@ -64,7 +78,9 @@ class Manager:
         self._fed: dict[Site, int] = {}
         self._reports: dict[int, dict[Site, Included]] = {}  # by the number of the change
         self._wanted: dict[str, tuple[Edit, ...]] = {}
-        self._proposed: dict[str, None] = {}
+        self._proposed: dict[int, int] = {}  # parts of the end of a change, by its number
+        self._ends: dict[int, list[EndPart]] = {}
+        self._parts: dict[tuple[int, Site], ReportParts[ClosedPart]] = {}
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
         self.log_entries = _LOG
         self._told = 0  # how many records every site was fed, at least once
@@ -106,15 +122,28 @@ class Manager:
                 self._counts[epoch, group] = (number, members)
         self._detector.heard(self._member.now, peer)
         for change, included in frame.closed:
-            closing = self._member.layout.closing.get(change)
-            concerned = closing is not None and any(
-                peer in layout.domains[epoch].sites for epoch in closing.epochs
-            )
-            if closing is not None and concerned and frame.count >= closing.number:
-                self._reports.setdefault(closing.number, {})[peer] = included
+            closing = layout.closing.get(change)
+            if closing is not None and frame.count >= closing.number:
+                self._report(peer, closing, included)
         if frame.count < self._raft.committed and frame.count != before:
             # A voter takes them when its log has them: then the beat feeds it again.
             self._feed(peer)
+
+    def closed_part(self, peer: Site, frame: ClosedPart) -> None:
+        for closing in self._member.layout.closing.values():
+            if self.leads and closing.number == frame.begun and self._concerns(peer, closing):
+                gathered = self._parts.setdefault((frame.begun, peer), ReportParts())
+                parts = gathered.take(frame, frame.begun)
+                if parts is not None:
+                    self._report(peer, closing, tuple(chain(*(part.included for part in parts))))
+
+    def _concerns(self, peer: Site, closing: Closing) -> bool:
+        domains = self._member.layout.domains
+        return any(peer in domains[epoch].sites for epoch in closing.epochs)
+
+    def _report(self, peer: Site, closing: Closing, included: Included) -> None:
+        if self._concerns(peer, closing):
+            self._reports.setdefault(closing.number, {})[peer] = included
 
     def reported(self, peer: Site, frame: LogReport | Whole) -> None:
         """Take a site's report on a flush."""
@@ -138,7 +167,7 @@ class Manager:
         if not self._chosen(closing.edits[0]):
             return [closing.edits[0].site] if isinstance(closing.edits[0], AddVoter) else []
         reports = dict.fromkeys(self._reports.get(closing.number, ()))
-        if self._member.closed(change) is not None:
+        if self._member.closings.has_closed(change):
             reports[self._member.name] = None
         sites = dict.fromkeys(s for epoch in closing.epochs for s in layout.domains[epoch].sites)
         return sorted(site for site in sites if site not in reports)
@@ -155,6 +184,7 @@ class Manager:
         if self._term != raft.term:
             self._term = raft.term
             self._fed, self._reports, self._proposed = {}, {}, {}
+            self._ends, self._parts = {}, {}
             self._detector = Detector(now, DetectorTimes(interval=raft.times.beat))
             self._counts = {}
             self._silences.reset()
@@ -260,26 +290,48 @@ class Manager:
     def _finish(self, now: int) -> None:
         layout = self._member.layout
         for change, closing in layout.closing.items():
-            name = f"finish {closing.number}"
-            if name in self._proposed or not self._chosen(closing.edits[0]):
+            if not self._chosen(closing.edits[0]):
                 continue
             reports = self._reports.setdefault(closing.number, {})
-            own = self._member.closed(change)
-            if own is not None:
-                reports[self._member.name] = own
+            name = self._member.name
+            if name not in reports and self._member.closings.has_closed(change):
+                reports[name] = self._member.closings.closed(change)
             sites = [s for epoch in closing.epochs for s in layout.domains[epoch].sites]
             if self._settled() and all(site in reports for site in sites):
-                lasts: dict[tuple[Site, int, str], int] = {}
-                for site in sorted(reports):
-                    for origin, incarnation, group, seq in reports[site]:
-                        stream = (origin, incarnation, group)
-                        lasts[stream] = max(seq, lasts.get(stream, 0))
-                record = Finish(
-                    change, tuple((*s, lasts[s]) for s in sorted(lasts)), self._missed(closing)
-                )
-                record = self._member.folds.end(layout, record, self._silences.detoured())
-                if self._raft.propose(now, record) is not None:
-                    self._proposed[name] = None
+                self._propose_end(now, change, closing)
+        numbers = [closing.number for closing in layout.closing.values()]
+        if len(self._reports) > _REPORTS:
+            self._reports = {n: told for n, told in self._reports.items() if n in numbers}
+        self._ends = {n: end for n, end in self._ends.items() if n in numbers}
+        self._parts = {at: told for at, told in self._parts.items() if at[0] in numbers}
+
+    def _propose_end(self, now: int, change: str, closing: Closing) -> None:
+        """Propose the next part of the end, or, with the last part, the end."""
+        number = closing.number
+        end = self._ends.get(number)
+        if end is None:
+            end = end_in_parts(number, self._missed(closing), self._lasts(number))
+        if len(end) > 1:
+            self._ends[number] = end  # parts of later turns must be of the same whole
+        done = self._proposed.get(number, 0)
+        if done == len(end):
+            return
+        record: EndPart | Finish = end[done]
+        if done == len(end) - 1:
+            finish = Finish(change, end[done].lasts, end[done].counts)
+            apart = self._silences.detoured()
+            record = self._member.folds.end(self._member.layout, finish, apart)
+        if self._raft.propose(now, record) is not None:
+            self._proposed[number] = done + 1
+
+    def _lasts(self, number: int) -> Included:
+        lasts: dict[tuple[Site, int, str], int] = {}
+        reports = self._reports[number]
+        for site in sorted(reports):
+            for origin, incarnation, group, seq in reports[site]:
+                stream = (origin, incarnation, group)
+                lasts[stream] = max(seq, lasts.get(stream, 0))
+        return tuple((*stream, lasts[stream]) for stream in sorted(lasts))
 
     def _missed(self, closing: Closing) -> Counts:
         """How many messages each group with absent members has in the epochs that end."""

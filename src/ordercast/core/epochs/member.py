@@ -42,6 +42,7 @@ from ordercast.core.epochs.records import (
 from ordercast.core.epochs.returning import tail_of
 from ordercast.core.epochs.silence.hearing import Hearing
 from ordercast.core.epochs.sources import Sources
+from ordercast.core.epochs.streams.closings import ClosingReports
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
@@ -59,7 +60,6 @@ from ordercast.model.epochs import (
     Entry,
     Finish,
     Founded,
-    Included,
     Open,
     Stored,
 )
@@ -70,6 +70,7 @@ from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClosedPart,
     Fed,
     Feed,
     FlushFrame,
@@ -93,8 +94,8 @@ class Member:
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
         "_barred", "_congested", "_due", "_early", "_early_bytes", "_excludes", "_fence",
-        "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_told",
-        "_wishes", "admission", "boot", "delivering", "detoured", "engines", "flush", "folds",
+        "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_wishes",
+        "admission", "boot", "closings", "delivering", "detoured", "engines", "flush", "folds",
         "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name", "now",
         "options", "persisting", "position", "raft", "receipts", "sources", "window",
     )  # fmt: skip
@@ -143,10 +144,10 @@ class Member:
         self._excludes = self.flush.excludes
         self._congested: dict[Site, bool] = {}
         self.detoured: tuple[Site, ...] = ()  # sites that are reached through a third one only
-        self._told: dict[str, None] = {}  # changes whose closing was reported
         self._mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         times = times or VotingTimes()
         self.hearing = Hearing(self, times.beat)
+        self.closings = ClosingReports(self)
         self._barred = False  # a voter has said that this store was declared lost
         self.sources = Sources(self, gone)
         first_voters = layout.voters if layout.count >= 0 else ()
@@ -294,9 +295,11 @@ class Member:
                 self._take_feed(peer, frame)
         elif isinstance(frame, Fed):
             self.manager.fed(peer, frame)
+        elif isinstance(frame, ClosedPart):
+            self.manager.closed_part(peer, frame)
         elif isinstance(frame, Knock):
             if self.hearing.receive(peer, frame) and self._excludes:
-                self._tell_manager()
+                self.closings.tell_manager()
         elif isinstance(frame, ChangeRequest):
             self.manager.ask(frame)
         elif isinstance(frame, FlushFrame):
@@ -372,7 +375,7 @@ class Member:
         withheld = frame.count + len(frame.records) > self.layout.count
         if withheld and self.raft.is_led(self.now) and self.raft.leader != peer:
             return  # its log waits for the leader: another voter would say the same again at once
-        self.say(peer, self._progress())
+        self.closings.tell(peer, frame.wanted)
         if any(wanted.startswith("log ") for wanted in frame.wanted):
             self.flush.tell_log()
 
@@ -416,39 +419,6 @@ class Member:
         self.persisting += in_epoch(epoch, box.persist, engine.is_mine)
         self.delivering += box.deliver
         self.receipts += box.receipts
-
-    # --- what the manager is told -----------------------------------------------------------------
-
-    def _progress(self) -> Fed:
-        """How far this site has folded the records, and what it has closed."""
-        closed_here = [(change, self.closed(change)) for change in self.layout.closing]
-        told = tuple((change, lasts) for change, lasts in closed_here if lasts is not None)
-        return Fed(
-            self.layout.count, told, *self.flush.news(), self.hearing.report(), self.detoured
-        )
-
-    def closed(self, change: str) -> Included | None:
-        """The report of this site for a change; None: some Close has yet to pass here."""
-        included: list[tuple[Site, int, Group, int]] = []
-        for epoch in self.layout.closing[change].epochs:
-            if self.name in self.layout.domains[epoch].sites:
-                engine = self.engines[epoch]
-                if not engine.epoch_state.closed:
-                    return None
-                included += [entry for entry in engine.ordering.placed_here() if entry[1]]
-        return tuple(included)
-
-    def _tell_manager(self) -> None:
-        if self.manager_at is not None:
-            self.say(self.manager_at, self._progress())
-
-    def _report_closed(self) -> None:
-        """Tell the manager as soon as a Close has passed; it asks again if this is lost."""
-        for change in self.layout.closing:
-            if change not in self._told and self.closed(change) is not None:
-                self._told[change] = None
-                self._tell_manager()
-        self._told = {change: None for change in self._told if change in self.layout.closing}
 
     # --- from epoch to epoch ([GS] §5.1 and §5.2.1) -----------------------------------------------
 
@@ -622,7 +592,7 @@ class Member:
     def _add_beside(self, box: MemberBox) -> None:
         """Add what belongs to no epoch, or to epochs that are gone. It comes first."""
         raft = self.raft
-        self._report_closed()
+        self.closings.look()
         box.persist = [*self.persisting, *box.persist, *raft.persist]
         box.then_send = [*self._late, *box.then_send, *raft.sends]
         box.deliver = [*self.delivering, *box.deliver]
@@ -648,7 +618,7 @@ class Member:
         self._ask_again(now)
         self._complain(now)
         if self.hearing.work(now) and self._excludes:
-            self._tell_manager()
+            self.closings.tell_manager()
         self._due = min(
             self.raft.alarm_at, self.manager.alarm_at, self._wishes.alarm_at, self._lonely_at,
             self.hearing.alarm_at,
@@ -675,7 +645,7 @@ class Member:
             self._lonely_at = now + _LONELY
             for voter in self.layout.voters:
                 if voter != self.name:
-                    self.say(voter, self._progress())
+                    self.closings.tell(voter, self.layout.closing)
 
     # --- begun again from its records -------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ordercast.core.epochs.layout import (
     sites_of,
 )
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.model.epochs import Counts, Edit, ForestMoves, Included
+from ordercast.model.epochs import Counts, Edit, EndPart, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import is_name
@@ -41,6 +41,7 @@ class _Closing(msgspec.Struct, frozen=True, array_like=True):
     epochs: tuple[int, ...]
     sites: tuple[Site, ...]
     number: int
+    parts: tuple[EndPart, ...] = ()
 
 
 class _Flushing(msgspec.Struct, frozen=True, array_like=True):
@@ -49,6 +50,7 @@ class _Flushing(msgspec.Struct, frozen=True, array_like=True):
     members: tuple[Site, ...]
     absent: dict[Site, int]
     fresh: dict[Site, tuple[int, int]]
+    parts: tuple[EndPart, ...] = ()
 
 
 class _Layout(msgspec.Struct, frozen=True, array_like=True):
@@ -78,6 +80,9 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     term: int = 0
     chain: bytes = UNKNOWN
     lost: tuple[tuple[Site, int], ...] = ()
+    floors: tuple[tuple[Site, int, int], ...] = ()
+    told_at: int = 0
+    look_at: int = 0
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -94,7 +99,7 @@ def pack_layout(layout: Layout) -> bytes:
             tuple(_packed(domain) for domain in layout.domains.values()),
             layout.last_epoch,
             tuple(
-                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number)
+                _Closing(change, c.edits, c.epochs, tuple(sorted(c.at)), c.number, c.parts)
                 for change, c in layout.closing.items()
             ),
             dict(layout.outcomes),
@@ -111,7 +116,12 @@ def pack_layout(layout: Layout) -> bytes:
             None
             if flush is None
             else _Flushing(
-                flush.number, flush.epochs, flush.members, dict(flush.absent), dict(flush.fresh)
+                flush.number,
+                flush.epochs,
+                flush.members,
+                dict(flush.absent),
+                dict(flush.fresh),
+                flush.parts,
             ),
             layout.lapsed,
             dict(layout.rejoining),
@@ -120,6 +130,9 @@ def pack_layout(layout: Layout) -> bytes:
             layout.term,
             layout.chain,
             layout.lost,
+            tuple((*origin, seq) for origin, seq in layout.floors.items()),
+            layout.told_at,
+            layout.look_at,
         )
     )
 
@@ -136,6 +149,11 @@ def _packed(domain: Domain) -> _Domain:
 def included_in(data: bytes) -> Included:
     """The last seqs that closed epochs include, out of a packed layout."""
     return _read(data).lasts
+
+
+def floor_in(data: bytes, site: Site, incarnation: int) -> int:
+    """The last seq that the site may have given in streams which the layout has forgotten."""
+    return max((n for s, i, n in _read(data).floors if (s, i) == (site, incarnation)), default=0)
 
 
 def absences_in(data: bytes) -> dict[int, dict[Group, list[Site]]]:
@@ -203,7 +221,9 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
     flushing = (
         None
         if flush is None
-        else Flushing(flush.number, flush.epochs, flush.members, flush.absent, flush.fresh)
+        else Flushing(
+            flush.number, flush.epochs, flush.members, flush.absent, flush.fresh, flush.parts
+        )
     )
     domains: dict[int, Domain] = {}
     for d in packed.domains:
@@ -221,7 +241,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         domains,
         packed.last_epoch,
         {
-            c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number)
+            c.change: Closing(c.edits, c.epochs, frozenset(c.sites), c.number, c.parts)
             for c in packed.closing
             if c.edits
         },
@@ -245,4 +265,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.term,
         packed.chain,
         packed.lost,
+        {(site, incarnation): seq for site, incarnation, seq in packed.floors},
+        packed.told_at,
+        packed.look_at,
     )

@@ -6,11 +6,14 @@ from typing import Protocol
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.outbox import StageReached
-from ordercast.model.errors import NotInMajority
+from ordercast.model.errors import NotInMajority, TooLarge
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import BATCH_MESSAGES
+from ordercast.model.limits import BATCH_MESSAGES, LEAST_STREAMS, STREAM_BYTES
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
+
+_ENTRY = 28  # bytes of a stream in a layout, beside the name of its origin,
+_MEMBER = 4  # and what counts for each site of a list: reports have them
 
 
 class _Origin(Protocol):
@@ -83,13 +86,39 @@ class Window:
     def last_seq(self, group: Group) -> int:
         """The seq of this site's last message to the group, in any epoch."""
         member = self._member
-        last = member.layout.lasts.get((member.name, member.incarnation, group), 0)
+        last = member.layout.last_seq(member.name, member.incarnation, group)
         for engine in member.engines.values():
             last = max(last, engine.own.last_seq.get(group, 0))
         for batch in member.flush.waiting():
             if batch.group == group:
                 last = max(last, batch.seq + batch.count - 1)
         return last
+
+    def knows(self, group: Group) -> bool:
+        """Whether there is an own stream to the group, in the layout or in an epoch."""
+        member = self._member
+        return (
+            (member.name, member.incarnation, group) in member.layout.lasts
+            or any(group in engine.own.last_seq for engine in member.engines.values())
+            or any(batch.group == group for batch in member.flush.waiting())
+        )
+
+    def require_stream(self, group: Group, members: Sequence[Site]) -> None:
+        """Raises TooLarge if the site sends to very many groups and lists already, and not to this
+        one: the end of an epoch tells the last seq of each."""
+        member = self._member
+        known = 0
+        for engine in member.engines.values():
+            if group in engine.own.last_seq:
+                return
+            known += len(engine.own.last_seq)
+        share = STREAM_BYTES // max(1, len(member.layout.roster))
+        most = max(LEAST_STREAMS, share // (_ENTRY + len(member.name) + _MEMBER * len(members)))
+        if known >= most:
+            raise TooLarge(
+                f"{member.name} has sent to {known} groups and lists; in a cluster of"
+                f" {len(member.layout.roster)} sites {most} is the limit"
+            )
 
     def next_seq(self, group: Group) -> int:
         """The seq of this site's next message to the group. An earlier run may have relayed

@@ -57,7 +57,8 @@ class ForgottenSends:
             if stream in self._held and self._held[stream].has(batch.seq):
                 return
             refused = stream in self._unsent and self._unsent[stream].has(batch.seq)
-            never = forgotten is not None and last > forgotten.get(group, 0) and not refused
+            floor = 0 if forgotten is None else forgotten.get("", 0)
+            never = forgotten is not None and last > forgotten.get(group, floor) and not refused
             if never and agreed and incarnation == latest:
                 return  # never accepted there: a fault that the checkers shall find
         if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):

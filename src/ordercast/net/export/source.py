@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ordercast.core.epochs.packing import included_in
+from ordercast.core.epochs.packing import floor_in, included_in
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
 from ordercast.core.outbox import Accepted
 from ordercast.history.rows import EXCLUDED, OPEN, RETURNED
@@ -275,11 +275,12 @@ class StoreSource:
             yield json.loads(detail)
 
     def forgotten(self) -> dict[Group, int]:
-        """Per group the last own seq that was stable and may have been forgotten."""
+        """Per group the last own seq that was stable and may have been forgotten; "": of groups
+        that are not named."""
         anew = self.sends.anew
         if anew is None:
             return {}
-        last: dict[Group, int] = {}
+        last: dict[Group, int] = {"": floor_in(anew.layout, self.site, anew.incarnation)}
         for engine in anew.engines:
             _raise_to(last, engine.checkpoint.state.own_seqs)
         for origin, incarnation, group, seq in included_in(anew.layout):

@@ -1,0 +1,92 @@
+"""The end of epochs: its parts, the last seq of each stream that it tells, and what is forgotten.
+
+An entry is asked for by its origin alone: to learn which of its messages closed epochs include, and
+to number on. So the entry of a list of sites, or of a group that is gone, may go when the origin
+has compared its messages with it. Its seq stays in the *floor* of the origin: a stream without an
+entry is numbered on from there, so that no id names two messages (docs/epochs.md, "Streams are
+forgotten").
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ordercast.core.epochs.layout import Layout, Stream
+from ordercast.model.epochs import EndPart, Finish, Open
+from ordercast.model.groups import Site
+from ordercast.model.limits import PARTS
+
+FEW = 4_096  # entries that are never looked through
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def with_part(layout: Layout, record: EndPart) -> Layout:
+    """Keep it for the end."""
+    flush = layout.flushing
+    if flush is not None and flush.number == record.begun and len(flush.parts) < PARTS:
+        return replace(layout, flushing=replace(flush, parts=(*flush.parts, record)))
+    for change, closing in layout.closing.items():
+        if closing.number == record.begun and len(closing.parts) < PARTS:
+            more = replace(closing, parts=(*closing.parts, record))
+            return replace(layout, closing={**layout.closing, change: more})
+    return layout
+
+
+def in_term(layout: Layout, term: int) -> Layout:
+    """The layout for the next record. Parts count only with an end of the same term: one manager
+    has made them all, of the same reports, so that they are as good as one record."""
+    if term == layout.term:
+        return layout
+    flush = layout.flushing
+    if flush is not None and flush.parts:
+        layout = replace(layout, flushing=replace(flush, parts=()))
+    if any(closing.parts for closing in layout.closing.values()):
+        whole = {name: replace(one, parts=()) for name, one in layout.closing.items()}
+        layout = replace(layout, closing=whole)
+    return layout
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+def told_in(layout: Layout, parts: Iterable[EndPart | Finish | Open]) -> dict[Stream, int]:
+    """The streams of an end, with the last seqs."""
+    told: dict[Stream, int] = {}
+    for part in parts:
+        for origin, incarnation, group, seq in part.lasts:
+            stream = (origin, incarnation, group)
+            told[stream] = max(seq, told.get(stream, 0), layout.lasts.get(stream, 0))
+    return told
+
+
+def with_streams(
+    layout: Layout,
+    told: Mapping[Stream, int],
+    begun: int,
+    heard: Mapping[Site, int],
+    *,
+    flush: bool,
+) -> Layout:
+    """The layout with what an end tells. `begun`: the number of the record that began it. `heard`:
+    the sites that had folded that record when they reported, and were in an epoch, with their
+    incarnations. They have compared their messages with all entries but those that a later record
+    has told."""
+    lasts = {**layout.lasts, **told}
+    before, layout = layout.told_at, replace(layout, lasts=lasts, told_at=layout.count)
+    if len(lasts) <= max(FEW, layout.look_at) or before >= begun:
+        return layout
+    roster, groups = layout.roster, layout.groups
+    floors, kept = dict(layout.floors), dict[Stream, int]()
+    if flush:  # what is of earlier incarnations: those stores are lost, and nobody takes it
+        floors = {at: seq for at, seq in floors.items() if at[1] >= roster.get(at[0], 0)}
+    for stream, seq in lasts.items():
+        origin, incarnation, group = stream
+        if flush and incarnation < roster.get(origin, 0):
+            continue
+        needed = group in groups and origin in roster
+        if needed or stream in told or heard.get(origin) != incarnation:
+            kept[stream] = seq
+        else:
+            floors[origin, incarnation] = max(seq, floors.get((origin, incarnation), 0))
+    return replace(layout, lasts=kept, floors=floors, look_at=2 * len(kept))
