@@ -26,7 +26,7 @@ def _parts(value: Any, above: dict[int, int]) -> Any:
         return value
     if kind is tuple or kind is list or kind is deque:
         return tuple([_parts(item, above) for item in value])
-    if kind is dict:
+    if isinstance(value, dict):
         return tuple([(_parts(k, above), _parts(v, above)) for k, v in value.items()])
     if kind is set or kind is frozenset:
         return tuple(sorted(value))
