@@ -22,6 +22,7 @@ SCRIPTS = Path(sys.executable).parent
 CODE = ("src", "tests", "tools", "bench", "examples")
 HANGS = 5  # times its budget, then a suite is stopped
 CORES = min(os.cpu_count() or 1, 4)
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # hundreds of processes would each compile all anew
 WAITING = 2 * CORES  # workers for tests that wait more than they compute: sockets, child processes
 
 Command = list[str]
@@ -87,12 +88,12 @@ def pytest(words: Sequence[str], workers: int) -> Command:
 
 SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
 SUITES = (
-    Suite("static", 45, static),
-    Suite("unit", 270, unit),
-    Suite("schedules", 135, directory("schedules", workers=CORES)),
-    Suite("processes", 180, directory("processes", workers=WAITING)),
-    Suite("spark", 120, directory("spark", workers=min(CORES, 2))),
-    Suite("docs", 30, directory("docs", "browser", workers=CORES)),
+    Suite("static", 40, static),
+    Suite("unit", 300, unit),
+    Suite("schedules", 125, directory("schedules", workers=CORES)),
+    Suite("processes", 165, directory("processes", workers=WAITING)),
+    Suite("spark", 125, directory("spark", workers=min(CORES, 2))),
+    Suite("docs", 25, directory("docs", "browser", workers=CORES)),
 )
 
 QUICK = (
@@ -135,7 +136,11 @@ def run(suite: Suite, commands: Sequence[Command]) -> Result:
 def _finishes(command: Command, limit_s: float) -> bool:
     """Whether the command ends well in time; what hangs is stopped with all its children."""
     with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=os.name == "posix"
+        command,
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name != NO_BYTECODE},
+        stdin=subprocess.DEVNULL,
+        start_new_session=os.name == "posix",
     ) as process:
         try:
             return process.wait(limit_s) == 0

@@ -13,7 +13,7 @@ from support.cases.fuzz import named, right_history, together
 from support.judges.oracle import judge
 from support.judges.witnesses import complaints
 
-HISTORIES = 2_400
+HISTORIES = 1_200
 BLOCK = 300
 JUDGED = ("rows", "sites", "messages", "runs", "checks", "informative")
 

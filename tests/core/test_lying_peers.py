@@ -41,7 +41,7 @@ from support.worlds.alone import submit
 from support.worlds.epochs import build
 from support.worlds.lying_peers import FRAMES, run_case
 
-SEARCHED = 20_000
+SEARCHED = 10_000
 TABLE = GroupTable.of({"alpha": ["a", "b"], "beta": ["b", "c"]}, sites=["a", "b", "c", "z"])
 SWAPS = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")
 BODY = pack_payloads([b"x"])

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
@@ -16,6 +17,7 @@ VERBS = "ordercast.cli"  # one file each, however many there are
 KNOWN = {*PROTOCOLS, *TRACKERS, *BUILDERS, "partition", "tree", "wan"}
 
 
+@cache
 def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules().items()}
 

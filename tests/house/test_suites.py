@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tools import suites
 from tools.suites import FOR_EVERY_DAY, SUITES, Result, Suite
 
@@ -61,6 +63,11 @@ def test_a_suite_goes_on_after_a_failure_and_fails(tmp_path: Path) -> None:
 
 def test_a_suite_passes_when_all_its_commands_do() -> None:
     assert suites.run(suite(), [python(""), python("")]).ok is True
+
+
+def test_the_processes_of_a_suite_keep_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert suites.run(suite(), [python("import sys; sys.exit(sys.dont_write_bytecode)")]).ok is True
 
 
 def test_a_suite_that_hangs_is_stopped_with_its_children() -> None:

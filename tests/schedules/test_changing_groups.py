@@ -7,7 +7,7 @@ from ordercast.sim.simulate import simulate
 from support.cases.schedules import failures
 
 CHUNK = 10
-PROPAGATION, CENTRALIZED = 140, 60
+PROPAGATION, CENTRALIZED = 80, 30
 
 
 @pytest.mark.parametrize("first", range(1, PROPAGATION + 1, CHUNK))

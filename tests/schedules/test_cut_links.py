@@ -18,7 +18,7 @@ from support.cases.schedules import failures
 SITES = tuple("abcde")
 TABLE = GroupTable.of({"all": SITES, "some": SITES[1:4]})
 ON_A_TREE = ("propagation", "centralized", "metagroup", "combining")
-DRAWN = 6
+DRAWN = 3
 
 
 def run(protocol: str, policy: str, *cuts: str, kind: str = "cut", **more: object) -> SimResult:
@@ -70,7 +70,7 @@ def test_links_that_never_heal_leave_the_guarantees_alone(protocol: str) -> None
 
 
 def test_nobody_goes_and_returns_again_and_again() -> None:
-    for seed in range(40, 60):
+    for seed in range(40, 50):
         found = simulate(cutting("propagation", seed), seed)
         times = Counter(of_kind(found, EXCLUDED))
         assert max(times.values(), default=0) <= 3, f"seed {seed}"

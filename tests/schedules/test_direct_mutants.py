@@ -18,6 +18,14 @@ from support.cases.epoch_schedules import schedule as epoch_schedule
 from support.worlds.engines import simulate_with
 
 SCHEDULES = 200
+# Where each was caught when this was written: the search of all begins there, and is short.
+KNOWN = {
+    "ForgetsItsPromises": 63,
+    "ForgetsWhatItReceived": 99,
+    "OffersWithoutAClock": 28,
+    "OriginForgetsWhatItFixed": 19,
+    "ProposalIgnoresFinals": 16,
+}
 ROUND = ("two_phase", "symmetric")
 
 
@@ -26,7 +34,8 @@ def config_of(kind: type[BrokenDirect], seed: int) -> SimConfig:
 
 
 def first_caught(kind: type[BrokenDirect]) -> tuple[int, str] | None:
-    for seed in range(1, SCHEDULES + 1):
+    first = KNOWN.get(kind.__name__, 1)
+    for seed in (*range(first, SCHEDULES + 1), *range(1, first)):
         if seed % LONG_EVERY:
             result = simulate_with(kind, config_of(kind, seed), seed)
             if result.violations:

@@ -12,7 +12,7 @@ from support.cases.schedules import failures
 CHUNK = 10
 DIRECT = ("two_phase", "symmetric")
 EVERY = (*DIRECT, "propagation", "centralized")
-SCHEDULES, CHANGING, EPOCHS = 100, 10, 40
+SCHEDULES, CHANGING, EPOCHS = 60, 10, 20
 SHORT = {"two_phase": 3_000, "symmetric": 5_000}  # events at most; of 9 sites each asks 8
 
 

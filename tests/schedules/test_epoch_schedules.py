@@ -5,8 +5,8 @@ import pytest
 from support.cases.epoch_schedules import VOTERS_FROM, schedule
 
 CHUNK = 5
-SCHEDULES = 200
-WITH_VOTERS = 60  # beyond those
+SCHEDULES = 100
+WITH_VOTERS = 30  # beyond those
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from ordercast.sim.simulate import simulate
 from support.cases.schedules import failures
 
 CHUNK = 10
-PROPAGATION, CENTRALIZED = 300, 100
+PROPAGATION, CENTRALIZED = 200, 60
 SHORT = 3_000  # events at most
 
 

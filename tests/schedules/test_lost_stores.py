@@ -4,7 +4,7 @@ import pytest
 
 from support.cases.loss_schedules import loss_schedule
 
-CHUNK, SCHEDULES = 8, 48
+CHUNK, SCHEDULES = 8, 16
 
 
 @pytest.mark.parametrize("first", range(0, SCHEDULES, CHUNK))

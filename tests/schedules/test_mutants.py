@@ -9,10 +9,13 @@ from schedules.mutants import MUTANTS, Broken
 from support.worlds.engines import simulate_with
 
 SCHEDULES = 200
+# Where each was caught when this was written: the search of all begins there, and is short.
+KNOWN = {"KeyForgetsOthers": 52, "PromisesBeforeDurable": 21}
 
 
 def first_caught(kind: type[Broken]) -> tuple[int, str] | None:
-    for seed in range(1, SCHEDULES + 1):
+    first = KNOWN.get(kind.__name__, 1)
+    for seed in (*range(first, SCHEDULES + 1), *range(1, first)):
         if seed % LONG_EVERY == 0:
             continue
         config = replace(schedule("propagation", seed), **kind.focus)

@@ -10,7 +10,7 @@ from schedules.test_direct_mutants import config_of, first_caught
 from support.cases.schedules import failures
 
 CHUNK = 10
-SCHEDULES, CHANGING = 100, 10
+SCHEDULES, CHANGING = 60, 10
 SHORT = 6_000  # events at most
 
 

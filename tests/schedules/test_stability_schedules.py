@@ -7,7 +7,7 @@ import pytest
 from support.judges.stability_truth import BY_ROUNDS, judged, tracked
 
 CHUNK = 10
-SCHEDULES = 300
+SCHEDULES = 200
 
 
 @pytest.mark.parametrize("first", range(0, SCHEDULES, CHUNK))

@@ -11,6 +11,8 @@ from schedules.swap_mutants import SWAP_MUTANTS, BrokenSwap
 from support.worlds.engines import simulate_with
 
 SCHEDULES = 200
+# Where each was caught when this was written: the search of all begins there, and is short.
+KNOWN = {"TheCountIsLost": 141, "TheRootCountsAnew": 24}
 
 
 def config_of(kind: type[BrokenSwap], seed: int) -> SimConfig:
@@ -18,7 +20,8 @@ def config_of(kind: type[BrokenSwap], seed: int) -> SimConfig:
 
 
 def first_caught(kind: type[BrokenSwap]) -> tuple[int, str] | None:
-    for seed in range(1, SCHEDULES + 1):
+    first = KNOWN.get(kind.__name__, 1)
+    for seed in (*range(first, SCHEDULES + 1), *range(1, first)):
         if seed % LONG_EVERY:
             result = simulate_with(kind, config_of(kind, seed), seed)
             if result.violations:

@@ -8,7 +8,7 @@ from support.cases.schedules import failures
 
 CHUNK = 20
 FAMILY = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")
-SCHEDULES, CHANGING = 100, 5
+SCHEDULES, CHANGING = 60, 5
 SHORT = 5_000  # events at most
 
 

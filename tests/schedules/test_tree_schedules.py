@@ -6,7 +6,7 @@ from ordercast.sim.schedules import changing
 from support.cases.schedules import failures
 
 CHUNK = 10
-SCHEDULES, CHANGING = 100, 40
+SCHEDULES, CHANGING = 60, 20
 PROTOCOLS = ("metagroup", "tom")
 
 every = pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -12,10 +12,10 @@ from ordercast.core.structure import with_tellers
 from support.worlds.counting import OUTSIDE, L, P, run_one, seeded_structure
 
 
-@pytest.mark.parametrize("chunk", range(4))
-def test_two_phase_takes_3n_frames_from_outside_and_3l_and_2n_and_1_p(chunk: int) -> None:
-    """[GS] Table 1: N = 3n, D = 3L + (2n+1)P."""
-    for seed in range(25 * chunk, 25 * (chunk + 1)):
+def test_two_phase_takes_3n_frames_from_outside_and_3l_and_2n_and_1_p() -> None:
+    """[GS] Table 1: N = 3n, D = 3L + (2n+1)P. Where one transmission reaches all, Table 2: N =
+    n + 2; what leaves a site at one time for several peers counts once."""
+    for seed in range(25):
         structure = seeded_structure(seed)
         for group, members in structure.groups.items():
             n = len(members)
@@ -23,28 +23,20 @@ def test_two_phase_takes_3n_frames_from_outside_and_3l_and_2n_and_1_p(chunk: int
             assert world.data == 3 * n, (seed, group)
             assert world.items == {"Offer": n, "Proposal": n, "Final": n}, (seed, group)
             assert delay == 3 * L + (2 * n + 1) * P, (seed, group)
+            assert len(world.transmissions) == n + 2, (seed, group)
 
 
 def test_two_phase_takes_3n_less_3_frames_from_a_member() -> None:
-    for seed in range(25):
+    for seed in range(10):
         structure = seeded_structure(seed)
         for group, members in structure.groups.items():
             world, _ = run_one(structure, group, "two_phase", members[0])
             assert world.data == 3 * (len(members) - 1), (seed, group)
 
 
-def test_two_phase_takes_n_and_2_transmissions_where_one_reaches_all() -> None:
-    """[GS] Table 2: N = n + 2. What leaves a site at one time for several peers counts once."""
-    for seed in range(25):
-        structure = seeded_structure(seed)
-        for group, members in structure.groups.items():
-            world, _ = run_one(structure, group, "two_phase", OUTSIDE)
-            assert len(world.transmissions) == len(members) + 2, (seed, group)
-
-
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", range(2))
 def test_symmetric_asks_every_site_of_the_domain_for_every_member(chunk: int) -> None:
-    for seed in range(10 * chunk, 10 * (chunk + 1)):
+    for seed in range(6 * chunk, 6 * (chunk + 1)):
         structure = seeded_structure(seed)
         tellers = with_tellers(structure)
         for group, members in structure.groups.items():

@@ -28,7 +28,7 @@ from support.cases.tables import random_table
 from support.worlds.engines import engines_made_by
 
 OUTSIDE = "outside"
-TABLES = 40
+TABLES = 25
 
 
 def with_equal_sites(seed: int) -> GroupTable:

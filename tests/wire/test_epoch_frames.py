@@ -74,7 +74,7 @@ def test_there_are_samples_of_every_kind_of_frame() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_each_kind_comes_back_equal_and_of_the_same_types(kind: str, data: st.DataObject) -> None:
     frame = data.draw(KINDS[kind])
@@ -85,7 +85,7 @@ def test_each_kind_comes_back_equal_and_of_the_same_types(kind: str, data: st.Da
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_of_each_kind_every_changed_byte_is_found(kind: str, data: st.DataObject) -> None:
     whole = bytearray(encode_frame(data.draw(KINDS[kind])))
@@ -96,7 +96,7 @@ def test_of_each_kind_every_changed_byte_is_found(kind: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_of_each_kind_a_changed_byte_under_a_right_checksum_gives_a_right_frame_or_the_error(
     kind: str, data: st.DataObject

@@ -197,7 +197,7 @@ class Repeats:
 
 
 @pytest.mark.parametrize("disk", [0, 15 * MILLISECOND])
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(8))
 def test_what_clients_repeat_after_crashes_is_delivered_once(seed: int, disk: int) -> None:
     """Seeds that are odd deliver at `agreed`. Crashes come between any two duties of an outbox."""
     draw = random.Random(seed)

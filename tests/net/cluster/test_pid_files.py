@@ -3,6 +3,8 @@
 import os
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +51,25 @@ def test_what_a_daemon_writes_is_found_and_its_process_stopped(tmp_path: Path) -
         assert running(tmp_path, "b") == daemon
         assert stop([daemon]) == []
         assert child.wait() == -signal.SIGTERM
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system tells of no threads")
+def test_a_process_is_there_until_its_last_thread_has_ended(tmp_path: Path) -> None:
+    """The first may end before another that writes to a disk: so long the store stays locked."""
+    program = (
+        "import ctypes, sys, threading; "
+        "threading.Thread(target=sys.stdin.read).start(); "
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as child:
+        daemon = note(tmp_path, "a", child.pid)
+        while " Z " not in Path(f"/proc/{child.pid}/stat").read_text(encoding="ascii"):
+            assert child.poll() is None
+            time.sleep(0.01)
+        assert running(tmp_path, "a") == daemon
+        kill(daemon)
+        assert running(tmp_path, "a") is None
+        assert child.wait() == -signal.SIGKILL
 
 
 def test_a_pid_file_is_not_followed_through_a_link(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_store_holds_what_was_seen_through_every_crash(
     assert kinds.count(END) == len(world.disks)
 
 
-@pytest.mark.parametrize("protocol", ["propagation", "two_phase", "tom", "combining"])
+@pytest.mark.parametrize("protocol", ["propagation", "two_phase"])
 def test_what_is_stable_and_confirmed_is_forgotten_and_nothing_else(
     protocol: str, tmp_path: Path
 ) -> None:

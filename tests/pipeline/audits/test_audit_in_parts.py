@@ -17,8 +17,8 @@ from support.judges.both_engines import AT_ONCE, JUDGED, agree, disagreements, i
 from support.judges.parts import audit_in_loop
 from support.judges.witnesses import complaints
 
-HISTORIES = 1_200  # as many as one likes in the soak campaign `audits`
-BLOCK = 240
+HISTORIES = 480  # as many as one likes in the soak campaign `audits`
+BLOCK = 120
 
 
 @pytest.fixture(autouse=True)

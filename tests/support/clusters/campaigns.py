@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import random
 import shutil
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -221,22 +223,23 @@ class Campaign:
     async def _as_it_was(
         self, cluster: LocalCluster, site: str, *, hard: bool
     ) -> AsyncIterator[None]:
-        """With `hard`, put the store's files back afterwards as they are now. The driver is closed
-        first, so nothing that is written in between was shown to anybody."""
+        """With `hard`, put the store back afterwards as it is now. The driver is closed first, so
+        nothing that is written in between was shown to anybody. SQLite itself makes the copy: the
+        writer may begin its log anew meanwhile, and a copy of half of the old one would put old
+        pages over newer ones of the file."""
         site_of(cluster[site]).driver.close()
         assert cluster.directory is not None
         path = cluster.directory / f"{site}.db"
-        wal = path.with_name(f"{site}.db-wal")
+        copy = self.directory / "now.db"
         if hard:
-            # The writer may move rows from the second file to the first meanwhile: in this order
-            # none is missing in both copies.
-            shutil.copy(wal, self.directory / "now.wal")
-            shutil.copy(path, self.directory / "now.db")
+            copy.unlink(missing_ok=True)
+            with closing(sqlite3.connect(path)) as store, closing(sqlite3.connect(copy)) as now:
+                store.backup(now)
         yield
         if hard:
-            shutil.copy(self.directory / "now.db", path)
-            shutil.copy(self.directory / "now.wal", wal)
-            path.with_name(f"{site}.db-shm").unlink(missing_ok=True)
+            shutil.copy(copy, path)
+            for suffix in ("-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
 
     # --- the end ----------------------------------------------------------------------------------
 

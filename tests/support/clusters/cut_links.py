@@ -12,6 +12,7 @@ from support.clusters.processes import Processes, write_cluster
 from support.network.namespaces import Namespaces
 
 SITES = "abcde"
+FIRST = ("nice", "-n", "-10")  # or other work on the machine silences a site for a second
 GROUPS = {"alpha": list(SITES), "beta": ["a", "b", "c"], "gamma": ["c", "d", "e"]}
 
 
@@ -81,8 +82,9 @@ def run_cuts(
         addresses = {site: f"{address}:7100" for site, address in network.address.items()}
         cluster = write_cluster(folder, GROUPS, options, addresses=addresses)
         with Processes(
-            folder, cluster, messages=500, seed=seed, steady=True, place_of=network.words
-        ) as running:
+            folder, cluster, messages=500, seed=seed, steady=True,
+            place_of=lambda site: [*network.words(site), *FIRST],
+        ) as running:  # fmt: skip
             running.wait_for_manager([])
             running.wait_until(lambda: all(running.told(site, "saw") for site in SITES))
             deliveries = Deliveries(running)

@@ -1,5 +1,6 @@
-"""The state of an object as nested tuples, so that equal states can be found again."""
+"""The state of an object as bytes, so that equal states can be found again."""
 
+import marshal
 from collections import deque
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -13,11 +14,12 @@ from ordercast.model.options import Options
 
 _PLAIN = frozenset({type(None), bool, int, str, bytes, float})
 _PLANS: dict[type, tuple[str, ...]] = {}
+_NO_SHARING = 0  # marshal's format that depends on nothing but the values
 
 
-def canonical(value: Any) -> Any:
-    """What an object is made of, as nested tuples: equal for equal states, whatever is shared."""
-    return _parts(value, {})
+def canonical(value: Any) -> bytes:
+    """What an object is made of: the same bytes for equal states, whatever is shared."""
+    return marshal.dumps(_parts(value, {}), _NO_SHARING)
 
 
 def _parts(value: Any, above: dict[int, int]) -> Any:
@@ -25,13 +27,19 @@ def _parts(value: Any, above: dict[int, int]) -> Any:
     if kind in _PLAIN:
         return value
     if kind is tuple or kind is list or kind is deque:
-        return tuple([_parts(item, above) for item in value])
+        return [v if type(v) in _PLAIN else _parts(v, above) for v in value]
     if isinstance(value, dict):
-        return tuple([(_parts(k, above), _parts(v, above)) for k, v in value.items()])
+        return [
+            (
+                k if type(k) in _PLAIN else _parts(k, above),
+                v if type(v) in _PLAIN else _parts(v, above),
+            )
+            for k, v in value.items()
+        ]
     if kind is set or kind is frozenset:
-        return tuple(sorted(value))
+        return sorted(value)
     if kind is Layout:
-        return pack_layout(value)
+        return _parts(pack_layout(value), above)
     if kind is Structure or kind is Tellers:
         return value.epoch
     plan = _PLANS.get(kind)
@@ -39,12 +47,15 @@ def _parts(value: Any, above: dict[int, int]) -> Any:
         plan = _PLANS[kind] = _plan(value)
     if not plan:
         return getattr(value, "__name__", "")
-    if id(value) in above:
-        return ("above", len(above) - above[id(value)])
-    above[id(value)] = len(above)
-    names = vars(value) if plan == ("__dict__",) else plan
-    parts = (kind.__name__, *[_parts(getattr(value, name), above) for name in names])
-    del above[id(value)]
+    place = id(value)
+    if place in above:
+        return ("above", len(above) - above[place])
+    above[place] = len(above)
+    parts: list[Any] = [kind.__name__]
+    for name in vars(value) if plan == ("__dict__",) else plan:
+        part = getattr(value, name)
+        parts.append(part if type(part) in _PLAIN else _parts(part, above))
+    del above[place]
     return parts
 
 

@@ -106,7 +106,7 @@ class Model:
         self._shared: dict[Any, Structure] = {}
         self._blobs: list[bytes] = []
         self._facts: list[tuple[bool, bool, int, int | None, bool]] = []
-        self._ids: dict[Any, int] = {}
+        self._ids: dict[bytes, int] = {}
         self._frames: list[tuple[str, str, Any]] = []
         self._frame_ids: dict[tuple[str, str, Any], int] = {}
         self._steps: dict[Any, tuple[int, tuple[int, ...]]] = {}
@@ -115,7 +115,7 @@ class Model:
     # --- one member -------------------------------------------------------------------------------
 
     def _intern(self, local: Local) -> int:
-        key = (local.name, canonical(local))
+        key = canonical(local)
         number = self._ids.get(key)
         if number is None:
             number = self._ids[key] = len(self._blobs)

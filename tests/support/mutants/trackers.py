@@ -5,12 +5,12 @@ from typing import Any
 
 from ordercast.core.link import Link, Take
 from ordercast.core.stability import arrays, seat
-from ordercast.core.stability.arrays import LogArray, LogCounts
+from ordercast.core.stability.arrays import LogArray
 from ordercast.core.stability.by_rounds import ByRounds
 from ordercast.core.stability.coordp import CoordP
 from ordercast.core.stability.gathering import Gathering
 from ordercast.core.stability.rounds import AckMessage
-from ordercast.core.stability.seat import Differences
+from ordercast.core.stability.seat import Differences, Seat
 from ordercast.core.stability.train import Train
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import CONTROL, Data
@@ -99,10 +99,10 @@ def what_rides_is_taken_again() -> Patches:
 def the_settled_prefix_is_taken_for_the_log() -> Patches:
     """What is in a log may still wait behind something that is not stable."""
 
-    def own(self: ByRounds) -> LogArray:
+    def own(self: Seat) -> LogArray:
         return {g: (logged, logged, *rest) for g, (logged, _, *rest) in self._logs.items()}  # type: ignore[misc]
 
-    return [(ByRounds, "_own", own)]
+    return [(Seat, "received", own)]
 
 
 def a_relay_speaks_for_its_children_without_them() -> Patches:
@@ -158,10 +158,10 @@ def there_is_no_age_limit() -> Patches:
 
 
 def differences_are_of_the_logs_alone() -> Patches:
-    def difference(_: LogCounts, new: LogArray, old: LogArray) -> LogArray:
+    def difference(new: LogArray, old: LogArray) -> LogArray:
         return {g: entry for g, entry in new.items() if g not in old or entry[0] != old[g][0]}
 
-    return [(LogCounts, "difference", difference)]
+    return [(seat, "difference", difference)]
 
 
 def what_is_told_after_a_restart_is_taken_for_a_difference() -> Patches:

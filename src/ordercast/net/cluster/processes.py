@@ -55,7 +55,10 @@ def started_at(pid: int) -> str | None:
         except OSError:
             return None
         fields = text.rpartition(")")[2].split()  # the name before it may hold anything
-        return None if fields[0] in "ZX" else fields[19]
+        dead = (
+            fields[0] in "ZX" and int(fields[17]) <= 1
+        )  # until its last thread ends, it holds files
+        return None if dead else fields[19]
     words = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout.split(maxsplit=1)
