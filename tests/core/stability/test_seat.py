@@ -1,8 +1,9 @@
 """Arrays on links go as differences, and whole again when either side has started anew."""
 
+import random
 from typing import Any
 
-from ordercast.core.stability.arrays import LogArray, LogCounts
+from ordercast.core.stability.arrays import LogArray, LogCounts, Traced, changes_between
 from ordercast.core.stability.rounds import AckMessage, InfoMessage, RoundMessage, StartMessage
 from ordercast.core.stability.seat import Differences, difference
 from ordercast.model.limits import VECTOR_ENTRIES
@@ -73,3 +74,26 @@ def test_an_array_too_long_for_one_message_goes_in_several() -> None:
     for step in (1, 2):
         array: LogArray = {f"g{n}": (n, step, 1, "a") for n in range(2 * VECTOR_ENTRIES + 5)}
         assert carried(a, b, InfoMessage(step, array)) == [None, None, InfoMessage(step, array)]
+
+
+def test_the_least_of_arrays_that_change_a_little_is_worked_out_for_the_changes_alone() -> None:
+    draw, counts = random.Random(3), LogCounts()
+    logs: list[LogArray] = [{f"g{n}": (0, 0, 1, s) for n in range(40)} for s in "abc"]
+    arrays: list[LogArray] = [Traced(log) for log in logs]
+    counts.least(arrays)
+    for _ in range(60):
+        changed = 0
+        for place, log in enumerate(logs):
+            touched = draw.sample(sorted(log), draw.randint(0, 3))
+            for group in touched:
+                log[group] = (log[group][0] + 1, log[group][0], 1, log[group][3])
+            arrays[place] = Traced(log, arrays[place], touched)
+            changed += len(touched)
+        before, given = counts._least, draw.sample(arrays, 3)
+        found = counts.least(given)
+        whole = LogCounts().least(given)
+        assert {g: e[:3] for g, e in found.items()} == {g: e[:3] for g, e in whole.items()}
+        changes = changes_between(before, found)
+        assert changes is not None
+        assert len(list(changes)) <= changed
+        assert difference(found, before) == difference(dict(found), dict(before))

@@ -28,7 +28,7 @@ def _parts(value: Any, above: dict[int, int]) -> Any:
         return value
     if kind is tuple or kind is list or kind is deque:
         return [v if type(v) in _PLAIN else _parts(v, above) for v in value]
-    if kind is dict:
+    if isinstance(value, dict):
         return [
             (
                 k if type(k) in _PLAIN else _parts(k, above),

@@ -3,9 +3,14 @@
 [STAB] §3.1 indexes an array by sender: R_i[j] is the last message that member i has from member j.
 The studies use that form, as NumPy vectors. Where groups overlap it has no meaning; there arrays
 are indexed by group (`LogCounts`).
+
+With thousands of groups an array is long, and from one round to the next little of it changes. So
+arrays by group know the array that they were made from, and what has changed since (`Traced`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from itertools import chain
 from typing import Protocol, TypeAlias, TypeVar
 
 from ordercast.model.groups import Group, Site
@@ -32,22 +37,82 @@ LogArray: TypeAlias = dict[Group, tuple[int, int, int, Site]]
 many members are in it, and one member whose log is the shortest."""
 
 
+class Traced(dict[Group, tuple[int, int, int, Site]]):
+    """A `LogArray` that is not changed any more, and the groups whose entries may differ from those
+    of the array `since` which it was made. It has all groups of that one."""
+
+    __slots__ = ("changes", "mark", "since")
+
+    def __init__(
+        self, entries: LogArray, since: LogArray | None = None, changes: Iterable[Group] = ()
+    ) -> None:
+        super().__init__(entries)
+        self.mark = object()  # instead of the array itself, which would hold the one before it
+        self.since = since.mark if isinstance(since, Traced) else None
+        self.changes = tuple(changes)
+
+
+def changes_between(old: LogArray, new: LogArray) -> Iterable[Group] | None:
+    """The groups whose entries may differ. None: that is not known, it may be any."""
+    if new is old:
+        return ()
+    if isinstance(new, Traced) and isinstance(old, Traced) and new.since is old.mark:
+        return new.changes
+    return None
+
+
 class LogCounts:
     """Arrays by group, with both counts of a site (log and settled prefix), and the name of the
     member that is furthest behind. A site's array does not name groups that the site is no member
     of, so the site holds up nobody there. Every member adds itself once, so an entry shows whether
-    all members are in it; an entry without all of them counts for nothing."""
+    all members are in it; an entry without all of them counts for nothing.
+
+    State: the arrays whose least was last asked for, and that least."""
+
+    def __init__(self) -> None:
+        self._arrays: list[LogArray] = []
+        self._least: LogArray = {}
 
     def least(self, arrays: Iterable[LogArray]) -> LogArray:
-        found: LogArray = {}
-        for array in arrays:
-            for group, entry in array.items():
-                before = found.get(group)
-                found[group] = entry if before is None else _lesser(before, entry)
+        given = list(arrays)
+        changes = self._changes(given)
+        found: Traced
+        if changes is None:
+            found = Traced(_least_of(given))
+        else:
+            found = Traced(self._least, self._least, changes)
+            for group in changes:
+                found[group] = reduce(_lesser, [array[group] for array in given if group in array])
+        self._arrays, self._least = given, found
         return found
+
+    def _changes(self, arrays: list[LogArray]) -> Mapping[Group, None] | None:
+        """The groups of which the least may differ from the last one. None: any."""
+        before, found = list(self._arrays), list[Iterable[Group]]()
+        if len(before) != len(arrays):
+            return None
+        for array in arrays:
+            for place, old in enumerate(before):
+                changes = changes_between(old, array)
+                if changes is not None:
+                    found.append(changes)
+                    del before[place]
+                    break
+            else:
+                return None
+        return dict.fromkeys(chain(*found))
 
     def size(self, array: LogArray) -> int:
         return sum(len(group) + len(e[3]) + 3 * COUNT_BYTES for group, e in array.items())
+
+
+def _least_of(arrays: Iterable[LogArray]) -> LogArray:
+    found: LogArray = {}
+    for array in arrays:
+        for group, entry in array.items():
+            before = found.get(group)
+            found[group] = entry if before is None else _lesser(before, entry)
+    return found
 
 
 def _lesser(

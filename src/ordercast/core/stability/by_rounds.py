@@ -13,7 +13,7 @@ brought nothing a site waits longer.
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ordercast.core.stability.arrays import LogArray
+from ordercast.core.stability.arrays import LogArray, changes_between
 from ordercast.core.stability.interface import MakeStability, TrackingProgress
 from ordercast.core.stability.manners import Manner
 from ordercast.core.stability.paths import paths_of
@@ -134,6 +134,7 @@ class ByRounds:
         self.paths = paths_of(site, structure, structured=manner.structured)
         self._logs: LogArray = {}  # this site's own counts
         self.seat = Seat(site, self.paths, manner, send, self._logs, self._ended, boot)
+        self._touched = self.seat.touched
         self.is_first = self.seat.above is None
         limits, delay = options.limits, options.timing.report_delay
         buffer = max(1, min(limits.window_messages, limits.held_batches // 2))
@@ -172,6 +173,7 @@ class ByRounds:
         self._stable[group] = self._final[group] = 0
         if self.site in members:
             self._logs[group] = (0, 0, 1, self.site)
+            self._touched[group] = None
         self._learn(group)
 
     def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
@@ -179,6 +181,7 @@ class ByRounds:
             self.concerns(group, members)
         before, settled = self._logs[group][:2]
         self._logs[group] = (number, settled, 1, self.site)
+        self._touched[group] = None
         now = self.clock()
         if not self.held:
             self._oldest = now
@@ -196,6 +199,7 @@ class ByRounds:
 
     def settled(self, group: Group, number: int) -> None:
         self._logs[group] = (self._logs[group][0], number, 1, self.site)
+        self._touched[group] = None
         if len(self._members[group]) == 1:
             self._become_final(group, number)
             if self._primary(group) == self.site:
@@ -259,10 +263,13 @@ class ByRounds:
         if self._part.round > self._begun or self._part.told > self._begun:
             self._take_note()
         self.rounds += 1
+        changes = changes_between(self._known, array)
         self._known = array
+        # What the last round said already is learnt. What was logged since then is not final.
+        some = self._members if changes is None else dict.fromkeys((*changes, *self._not_final))
         moved = False
-        for group in self._members:
-            moved = self._learn(group) or moved
+        for group in some:
+            moved = (group in self._members and self._learn(group)) or moved
         self._times = 1 if moved else min(2 * self._times, _LONGEST)
         now = self.clock()
         # In `full_dist` a round may end after a later one has begun.

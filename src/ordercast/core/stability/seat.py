@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ordercast.core.stability.arrays import LogArray, LogCounts
+from ordercast.core.stability.arrays import LogArray, LogCounts, Traced, changes_between
 from ordercast.core.stability.manners import Manner
 from ordercast.core.stability.rounds import (
     AckMessage,
@@ -22,7 +22,7 @@ from ordercast.core.stability.rounds import (
     RoundPaths,
     StartMessage,
 )
-from ordercast.model.groups import Site
+from ordercast.model.groups import Group, Site
 from ordercast.model.limits import VECTOR_ENTRIES
 from ordercast.wire.frames import Item
 from ordercast.wire.stability import RoundAck, RoundInfo, RoundItem, RoundStart
@@ -37,7 +37,9 @@ def difference(new: LogArray, old: LogArray) -> LogArray:
     """The entries that a peer with the array `old` must be told. An entry in which only the name
     differs is left out: those members are equally far."""
     nothing = (-1, -1, -1)
-    return {g: entry for g, entry in new.items() if entry[:3] != old.get(g, nothing)[:3]}
+    changes = changes_between(old, new)
+    groups = new if changes is None else changes
+    return {g: new[g] for g in groups if new[g][:3] != old.get(g, nothing)[:3]}
 
 
 class Differences:
@@ -63,7 +65,8 @@ class Differences:
         array = message.array
         base, before = sent.get(kind, (0, None))
         if before is not None and not isinstance(before, StartMessage):
-            if before.array.keys() <= array.keys():
+            traced = changes_between(before.array, array) is not None
+            if traced or before.array.keys() <= array.keys():
                 array = difference(array, before.array)
             else:
                 base = 0  # a difference cannot take entries away
@@ -88,7 +91,8 @@ class Differences:
         if item.base not in (0, number):
             return None  # a difference to an array that this site does not have
         changes: LogArray = {entry[0]: entry[1:] for entry in item.counts}
-        array = {**before, **changes} if item.base else changes
+        array = Traced(before, before, changes) if item.base else Traced(changes)
+        array.update(changes)
         heard[type(item)] = (item.base + 1, array)
         if item.more:
             return None
@@ -115,14 +119,16 @@ class Seat(RoundHost[Site, LogArray]):
         ended: Callable[[LogArray], None],
         boot: int,
     ) -> None:
-        """`logs` holds this site's counts, and changes with them. `ended` is called with the array
-        of each round that has ended."""
+        """`logs` holds this site's counts, and changes with them: `touched` gets the groups.
+        `ended` is called with the array of each round that has ended."""
         self.site = site
         self.paths = paths
         self._speakers = manner.speakers(paths, site)
         self._down_the_tree = manner.structured
         self._send = send
         self._logs = logs
+        self._own: LogArray = {}  # the counts when they were last asked for,
+        self.touched: dict[Group, None] = {}  # and the groups whose counts have changed since
         self._ended = ended
         self._differences = Differences()
         self._here: deque[RoundMessage[LogArray]] = deque()  # messages of this site to itself
@@ -183,7 +189,9 @@ class Seat(RoundHost[Site, LogArray]):
     # --- what the part asks for -------------------------------------------------------------------
 
     def received(self) -> LogArray:
-        return dict(self._logs)
+        self._own = Traced(self._logs, self._own, self.touched)
+        self.touched.clear()
+        return self._own
 
     def send(self, peer: Site, message: RoundMessage[LogArray]) -> None:
         if peer == self.site:  # a circle of one
