@@ -34,6 +34,7 @@ from ordercast.model.epochs import (
     JoinGroup,
     Nothing,
     Open,
+    Recovered,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
@@ -220,10 +221,15 @@ def test_three_voters_work_on_after_any_record_in_their_log(
     trio = Trio([Machine(name, first, options, build) for name in "abc"])
     trio.pass_time(4)
     assert trio.leader() is not None
+    one_at_a_time = True  # otherwise two sets of voters may decide apart from each other
     for drawn in run:
         leader = trio.leader()
         if leader is not None:
-            put(leader.member, aimed(drawn, leader.member.layout))
+            record = aimed(drawn, leader.member.layout)
+            if isinstance(record, (Admit, Voters)):
+                one_at_a_time &= leader.member.raft._may_change_voters(record)
+            one_at_a_time &= not isinstance(record, Recovered)
+            put(leader.member, record)
         trio.pass_time(2)
     machine = data.draw(st.sampled_from(trio.machines))
     machine.start()
@@ -232,7 +238,8 @@ def test_three_voters_work_on_after_any_record_in_their_log(
     for machine in trio.machines:
         check_layout(machine.member.layout, build)
         count = machine.member.layout.count
-        assert by_count.setdefault(count, packed(machine)) == packed(machine)
+        if one_at_a_time:
+            assert by_count.setdefault(count, packed(machine)) == packed(machine)
 
 
 class Trio:
