@@ -258,7 +258,7 @@ MISJUDGED = (
     ),
     found(
         "who waited for one that was gone for good had ended its history",
-        simulated(excluding, "centralized", 300_140),
+        simulated(excluding, "arrow", 300_052),
         simulating._holds_back,
         " or member.name in member.layout.absent",
         "",
