@@ -29,7 +29,7 @@ from ordercast.sim import simulate as simulating
 from ordercast.sim.driver import Driver
 from ordercast.sim.members import Epochs
 from ordercast.sim.recorder import Recorder
-from ordercast.sim.schedules import excluding, schedule
+from ordercast.sim.schedules import cutting, excluding, schedule
 from support.cases import epoch_schedules, exclude_schedules
 from support.cases.loss_schedules import LossSchedule
 from support.cases.schedules import Draw, all_return
@@ -255,6 +255,19 @@ MISJUDGED = (
         quiescence.all_quiet,
         "if not has_majority(up):",
         "if not has_majority([p.name for p in places if p.site and not _stuck([p.site])]):",
+    ),
+    *(
+        found(
+            f"messages to {whom} that was gone for good left no room in a window",
+            simulated(cutting, protocol, seed, settle=20),
+            quiescence._has_no_room,
+            "member = place.site",
+            "return False",
+        )
+        for whom, protocol, seed in (
+            ("the only member of a group", "symmetric", 101_055),
+            ("a list with a site", "hybrid", 102_141),
+        )
     ),
     found(
         "who waited for one that was gone for good had ended its history",

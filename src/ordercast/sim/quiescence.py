@@ -8,7 +8,9 @@ from ordercast.core.epochs.absence import fold_flush
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import Flush
-from ordercast.model.groups import Site
+from ordercast.model.errors import NotInMajority
+from ordercast.model.groups import Group, Site
+from ordercast.model.messages import pack_payloads
 from ordercast.sim.place import Place
 
 Joined: TypeAlias = Callable[[Site, Site], bool]
@@ -22,8 +24,9 @@ def all_quiet(
     joined: Joined | None = None,
 ) -> bool:
     """`untaken`: how many submissions no site has taken. `has_majority` is given under `exclude`:
-    if it says yes to the sites that are up, nobody waits for the sites that are down. `joined` is
-    given if links are cut for good: nobody waits for sites that are excluded for that."""
+    if it says yes to the sites that are up, nobody waits for the sites that are down, nor for
+    submissions behind messages to them that fill a window. `joined` is given if links are cut for
+    good: nobody waits for sites that are excluded for that."""
     gone = list[Site]()
     if has_majority is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
@@ -36,6 +39,7 @@ def all_quiet(
         stuck += _stuck(members, stuck)
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
         places = [p for p in places if p.name in up and p.name not in stuck]
+        untaken -= sum(len(place.waiting) for place in places if _has_no_room(place))
     return not untaken and all(
         place.site is not None and not place.unsynced and place.site.quiet(gone) for place in places
     )
@@ -76,6 +80,31 @@ def _stuck(members: list[Member], gone: Sequence[Site]) -> list[Site]:
             back.append((member.name, layout.roster[member.name] + lost, member.flush.store))
     trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(back))).flushing
     return [name for name, _, _ in back if trial is None or name in trial.absent]
+
+
+def _has_no_room(place: Place) -> bool:
+    """Whether messages that wait for absent sites leave no room for the next submission. It is
+    asked of sites that have nothing else to do: then all of the window is such messages."""
+    member = place.site
+    if member is None or not place.waiting or not member.flush.parked:
+        return False
+    if not all(_waits(member, batch.group, batch.members) for batch in member.flush.parked):
+        return False
+    limits, payloads = member.options.limits, place.waiting[0].payloads()
+    messages, size = member.window.unstable_both()
+    return (
+        messages + len(payloads) > limits.window_messages
+        or size + len(pack_payloads(payloads)) > limits.window_bytes
+    )
+
+
+def _waits(member: Member, group: Group, members: Sequence[Site]) -> bool:
+    """Whether a message to the group, or to these sites, waits for absent sites."""
+    try:
+        member.domain(group, members)
+    except NotInMajority:
+        return True
+    return False
 
 
 def is_away(member: Member) -> bool:
