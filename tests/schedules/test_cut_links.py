@@ -74,3 +74,9 @@ def test_nobody_goes_and_returns_again_and_again() -> None:
         found = simulate(cutting("propagation", seed), seed)
         times = Counter(of_kind(found, EXCLUDED))
         assert max(times.values(), default=0) <= 3, f"seed {seed}"
+
+
+def test_a_run_is_not_at_rest_before_all_have_heard_what_was_decided() -> None:
+    """Here a site had nothing left to do, because it did not know yet that it was excluded."""
+    found = simulate(cutting("arrow", 102_187), 102_187)
+    assert found.ok, found.violations

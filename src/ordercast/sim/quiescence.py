@@ -36,6 +36,9 @@ def all_quiet(
         stuck += _stuck(members, stuck)
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
         places = [p for p in places if p.name in up and p.name not in stuck]
+        last = latest_layout(members).count
+        if any(place.site is not None and place.site.layout.count < last for place in places):
+            return False  # a site has yet to hear what was decided, perhaps about itself
     return not untaken and all(
         place.site is not None and not place.unsynced and place.site.quiet(gone) for place in places
     )
