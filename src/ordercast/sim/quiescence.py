@@ -33,7 +33,8 @@ def all_quiet(
             return False
         members = [place.site for place in places if place.site is not None]
         stuck = cut_off(members, joined) if joined is not None else []
-        stuck += _stuck(members, stuck)
+        gone += stuck  # what they are owed stays with those who owe it
+        stuck = [*stuck, *_stuck(members, stuck)]
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
         places = [p for p in places if p.name in up and p.name not in stuck]
         last = latest_layout(members).count
