@@ -37,6 +37,8 @@ def all_quiet(
         stuck = [*stuck, *_stuck(members, stuck)]
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
         places = [p for p in places if p.name in up and p.name not in stuck]
+        if gone:  # what waits for them for ever may fill a window
+            untaken -= sum(len(p.waiting) for p in places if p.site and p.site.flush.parked)
         last = latest_layout(members).count
         if any(place.site is not None and place.site.layout.count < last for place in places):
             return False  # a site has yet to hear what was decided, perhaps about itself
