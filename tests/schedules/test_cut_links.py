@@ -74,3 +74,15 @@ def test_nobody_goes_and_returns_again_and_again() -> None:
         found = simulate(cutting("propagation", seed), seed)
         times = Counter(of_kind(found, EXCLUDED))
         assert max(times.values(), default=0) <= 3, f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "seed"),
+    [
+        ("arrow", 102_187),  # one had nothing to do: it did not know yet that it was excluded
+        ("hybrid", 102_861),  # one owed something to a site that is cut off
+    ],
+)
+def test_when_a_run_with_cut_links_is_at_rest(protocol: str, seed: int) -> None:
+    found = simulate(cutting(protocol, seed), seed)
+    assert found.ok, found.violations

@@ -77,13 +77,19 @@ class Outgoing:
         most = timing.resend_after
         if 0 < self.timed <= self.got:
             took, faded = now - self.timed_at, self.took - self.took // 8
-            self.took = max(faded, min(took, most))
-            self.timed = 0
+            if took > most:
+                took = most
+            if took < faded:
+                took = faded
+            self.took, self.timed = took, 0
+        wait = most
         if soon and self.took:
-            self.wait = min(most, max(timing.repair_again, 2 * self.took))
-        else:
-            self.wait = most
-        self.resend_at = now + self.wait
+            wait = 2 * self.took
+            if wait < timing.repair_again:
+                wait = timing.repair_again
+            if wait > most:
+                wait = most
+        self.wait, self.resend_at = wait, now + wait
 
     def weigh(self) -> None:
         """Compute `weight` anew, from the items that are sent and not done."""
@@ -372,8 +378,12 @@ class Link:
 
     def _find_resend(self) -> None:
         up, down, control = self.outgoing
-        at = min(down.resend_at, up.resend_at)
-        self.resend_at = min(control.resend_at, at)
+        at = up.resend_at
+        if down.resend_at < at:
+            at = down.resend_at
+        if control.resend_at < at:
+            at = control.resend_at
+        self.resend_at = at
 
     # --- receiving ----------------------------------------------------------------------------
 
@@ -548,14 +558,16 @@ class LinkAlarms:
 
     def arm(self, link: Link) -> None:
         """Call this when the link may want to be called earlier than before."""
-        armed = link.armed
-        if (
-            link.ack_at < armed
-            or link.resend_at < armed
-            or link.repair_at < armed
-            or link.linger_at < armed
-        ):
-            at = min(link.ack_at, link.resend_at, link.repair_at, link.linger_at)
+        at = armed = link.armed
+        if link.ack_at < at:
+            at = link.ack_at
+        if link.resend_at < at:
+            at = link.resend_at
+        if link.repair_at < at:
+            at = link.repair_at
+        if link.linger_at < at:
+            at = link.linger_at
+        if at < armed:
             link.armed = at
             heapq.heappush(self.heap, (at, link.peer))
 

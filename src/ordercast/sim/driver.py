@@ -141,18 +141,14 @@ class Driver:
             place.disk.write(place.outboxes, box.persist)
         if box.send:
             self._transmit(now, place.name, box.send)
+        if not (
+            box.then_send or box.persist or box.deliver or box.receipts or box.counted or box.forget
+        ):
+            return
         if self._syncs and (box.persist or place.unsynced):
-            if (
-                box.persist
-                or box.then_send
-                or box.counted
-                or box.deliver
-                or box.receipts
-                or box.forget
-            ):
-                place.unsynced.append((place.outboxes, box))
-                if not place.syncing:
-                    self._sync(now, place)
+            place.unsynced.append((place.outboxes, box))
+            if not place.syncing:
+                self._sync(now, place)
             return
         self._reveal(now, place, place.outboxes, box)
 

@@ -36,10 +36,14 @@ def all_quiet(
             return False
         members = [place.site for place in places if place.site is not None]
         stuck = cut_off(members, joined) if joined is not None else []
-        stuck += _stuck(members, stuck)
+        gone += stuck  # what they are owed stays with those who owe it
+        stuck = [*stuck, *_stuck(members, stuck)]
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
         places = [p for p in places if p.name in up and p.name not in stuck]
         untaken -= sum(len(place.waiting) for place in places if _has_no_room(place))
+        last = latest_layout(members).count
+        if any(place.site is not None and place.site.layout.count < last for place in places):
+            return False  # a site has yet to hear what was decided, perhaps about itself
     return not untaken and all(
         place.site is not None and not place.unsynced and place.site.quiet(gone) for place in places
     )

@@ -568,11 +568,12 @@ class Member:
                 more.persist = in_epoch(epoch, more.persist, engine.is_mine)
             if more.send:
                 more.send = in_frames(epoch, more.send)
-            if len(more.then_send) == 1:  # the common case
-                ((peer, frame),) = more.then_send
-                more.then_send = [(peer, InEpoch(epoch, frame))]
-            elif more.then_send:
-                more.then_send = in_frames(epoch, more.then_send)
+            if late := more.then_send:
+                if len(late) == 1:  # the common case
+                    ((peer, frame),) = late
+                    more.then_send = [(peer, InEpoch(epoch, frame))]
+                else:
+                    more.then_send = in_frames(epoch, late)
             if more.counted:
                 more.counted = [(epoch, peer) for peer in more.counted]
             if more.forget is not None:  # then the whole state is written

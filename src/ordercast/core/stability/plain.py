@@ -137,8 +137,11 @@ class Plain:
         """Count anew what is stable and final; whether it is more than before."""
         logged, settled = self._others[group]
         mine = self._mine.get(group, _NOTHING)
-        stable = min(logged, mine[0])
-        final = min(settled, mine[1])
+        stable, final = mine
+        if logged < stable:
+            stable = logged
+        if settled < final:
+            final = settled
         if stable <= self._stable[group] and final <= self._final[group]:
             return False
         self._stable[group] = stable
