@@ -195,6 +195,8 @@ def test_a_pause_doubles_up_to_a_limit_and_begins_anew_after_a_long_stay() -> No
     assert pauses.over(now, "b")
     pauses.begin(now + 4 * 1280 + 1, "a")
     assert pauses.over(now + 4 * 1280 + 21, "a")
+    pauses.begin(now + 9_000, "a", returned=False)  # the flush that should let it back never ended
+    assert not pauses.over(now + 9_000 + 39, "a")
 
 
 @pytest.mark.parametrize(

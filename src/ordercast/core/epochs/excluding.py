@@ -112,7 +112,8 @@ class Excluding:
         if out or back:
             for site in out:
                 if site not in self._silences.gone and not self._lost(site):
-                    self._pauses.begin(now, site)
+                    returned = site not in member.layout.absent
+                    self._pauses.begin(now, site, returned=returned)
             for site, incarnation, store in back:
                 if incarnation > member.layout.roster[site]:
                     self._fresh[site] = now, store

@@ -15,10 +15,11 @@ class Pauses:
         self._suspect = suspect
         self._known: dict[Site, tuple[int, int]] = {}
 
-    def begin(self, now: int, site: Site) -> None:
-        """The site is excluded because it is apart from another, slow, or stuck in a flush."""
+    def begin(self, now: int, site: Site, *, returned: bool = True) -> None:
+        """The site is excluded because it is apart from another, slow, or stuck in a flush.
+        `returned`: an epoch was open for it. A flush that did not end is no stay."""
         pause, until = self._known.get(site, (0, now))
-        stayed = now - until > _WELL * pause
+        stayed = returned and now - until > _WELL * pause
         pause = _FIRST * self._suspect if stayed or not pause else 2 * pause
         pause = min(pause, _LONGEST * self._suspect)
         self._known[site] = (pause, now + pause)
