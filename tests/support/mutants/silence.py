@@ -12,7 +12,7 @@ from ordercast.core.epochs.silence.silences import Silences
 from support.mutants.exclusion import in_force
 
 
-def _nothing(*_given: Any) -> None:
+def _nothing(*_given: Any, **_named: Any) -> None:
     return None
 
 
