@@ -56,6 +56,22 @@ class Timed:
         self._last[site] = now
 
 
+async def change_at_last(client: Client, *edits: Edit) -> None:
+    """Ask until it is done, or refused for another reason than that a site is absent."""
+    name = new_change_name()
+    while True:
+        try:
+            await client.change(*edits, name=name)
+            return
+        except NotInMajority:  # it may still be done: under its name, once
+            pass
+        except ConfigError as error:
+            if "absent" not in str(error):
+                raise
+            name = new_change_name()
+        await asyncio.sleep(0.1)
+
+
 class Applications:
     """`groups`: each with the members that never leave it; `passing`: groups that come and go.
     State: the judge, and of each site the deliveries that are not settled yet."""
@@ -211,16 +227,7 @@ class Applications:
 
     async def change(self, via: str, edit: Edit) -> float:
         """Ask, again while a site is absent, until it is done; how many seconds that took."""
-        begun, name = time.monotonic(), new_change_name()
+        begun = time.monotonic()
         async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    await self.clients[via].change(edit, name=name)
-                    return time.monotonic() - begun
-                except NotInMajority:  # it may still be done: under its name, once
-                    pass
-                except ConfigError as error:
-                    if "absent" not in str(error):
-                        raise
-                    name = new_change_name()
-                await asyncio.sleep(0.2)
+            await change_at_last(self.clients[via], edit)
+        return time.monotonic() - begun

@@ -26,8 +26,8 @@ from ordercast.net.client.client import Client, connect
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster import processes
 from ordercast.net.cluster.file import read_cluster
-from ordercast.net.site.changes import new_change_name
 from processes.daemons import Daemons
+from support.clusters.applications import change_at_last
 
 READY_S = 30.0
 CHANGE_S = 40.0
@@ -142,7 +142,7 @@ class ChangedCluster:
         killing = asyncio.ensure_future(self._kill_and_restart(target, asked))
         try:
             async with asyncio.timeout(CHANGE_S):
-                await self._ask(self._clients[asked], edits)
+                await change_at_last(self._clients[asked], *edits)
         except ConfigError as error:
             self.told.wrong.append(f"{edits}: refused: {error}")
         except (Error, TimeoutError) as error:
@@ -154,21 +154,6 @@ class ChangedCluster:
             await self._noted(edits[0].site)
         elif len(edits) == 1 and isinstance(edits[0], AddSite):
             await self._admitted(edits[0].site)
-
-    async def _ask(self, client: Client, edits: tuple[Edit, ...]) -> None:
-        """Until it is done, or refused for another reason than that a site is absent."""
-        name = new_change_name()
-        while True:
-            try:
-                await client.change(*edits, name=name)
-                return
-            except NotInMajority:  # it may still be done: under its name, once
-                pass
-            except ConfigError as error:
-                if "absent" not in str(error):
-                    raise
-                name = new_change_name()
-            await asyncio.sleep(0.1)
 
     async def _kill_and_restart(self, target: str, asked: str) -> None:
         await asyncio.sleep(self.chance.random() * 0.15)

@@ -5,11 +5,7 @@ members have in the end is read from their stores: by client and payload, not on
 """
 
 import asyncio
-import os
 import random
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -27,11 +23,11 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.export.history import export
 from ordercast.net.store.reader import LogReader
+from support.clusters.node_processes import NodeProcesses
 from support.clusters.processes import ROOT, write_cluster
 from support.harness import loops
 
 SLOW_DISK = ROOT / "tests" / "support" / "programs" / "slow_disk"
-NODE = (sys.executable, "-m", "ordercast.cli", "node")
 PATIENCE_S = 60.0  # of clients, with daemons that return
 SETTLE_S = 120.0
 
@@ -56,46 +52,16 @@ class Found:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-class KilledDaemons:
-    """One process for each site of a cluster file."""
+class KilledDaemons(NodeProcesses):
+    """All sites of one cluster file, perhaps on a slow disk."""
 
     def __init__(self, folder: Path, case: Case) -> None:
         options = {"protocol": case.protocol, "builder": case.builder, "deliver": case.level}
         timeouts = {"suspect": "500ms"}
         self.file = write_cluster(folder, case.groups, options, tls=False, timeouts=timeouts)
-        self.stores = folder / "stores"
         self.sites = sorted({site for members in case.groups.values() for site in members})
-        self._folder = folder
         paths = [*([SLOW_DISK] if case.slow else []), ROOT / "src"]
-        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, site: str) -> None:
-        words = [*NODE, str(self.file), "--site", site, "--dir", str(self.stores)]
-        with (self._folder / f"{site}.log").open("ab") as log:
-            self._running[site] = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
-            )
-
-    def kill(self, site: str) -> None:
-        self._running[site].send_signal(signal.SIGKILL)
-        self._running[site].wait()
-
-    def stop(self) -> list[str]:
-        """Ask all to leave; what is wrong with that."""
-        for process in self._running.values():
-            process.terminate()
-        codes = {site: process.wait(60) for site, process in self._running.items()}
-        return [f"{s} ended with {code}: {self.log(s)}" for s, code in codes.items() if code]
-
-    def end(self) -> None:
-        for process in self._running.values():
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-
-    def log(self, site: str) -> str:
-        return (self._folder / f"{site}.log").read_text(encoding="utf-8", errors="replace")[-600:]
+        super().__init__(folder, dict.fromkeys(self.sites, self.file), paths)
 
 
 @contextmanager

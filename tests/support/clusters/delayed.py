@@ -6,10 +6,6 @@ is calm nobody is suspected: no epoch opens, and no connection is made anew.
 """
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +21,7 @@ from ordercast.model.errors import Error
 from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster.file import read_cluster
 from support.clusters.applications import PATIENCE_S, Applications, Pace, Timed
+from support.clusters.node_processes import NodeProcesses
 from support.clusters.processes import ROOT, write_cluster
 from support.harness import loops
 from support.harness.ports import free_ports
@@ -46,42 +43,11 @@ class Found:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-class FarDaemons:
-    """One process for each site; each site has a cluster file with the addresses that it dials."""
+class FarDaemons(NodeProcesses):
+    """Each site has a cluster file with the addresses that it dials."""
 
     def __init__(self, folder: Path, files: Mapping[str, Path]) -> None:
-        self.stores = folder / "stores"
-        self._folder = folder
-        self._files = files
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-
-    def start(self, site: str) -> None:
-        node = [sys.executable, "-m", "ordercast.cli", "node", str(self._files[site])]
-        words = [*node, "--site", site, "--dir", str(self.stores)]
-        with (self._folder / f"{site}.log").open("ab") as log:
-            self._running[site] = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-            )
-
-    def kill(self, site: str) -> None:
-        self._running[site].send_signal(signal.SIGKILL)
-        self._running[site].wait()
-
-    def stop(self) -> list[str]:
-        """Ask all to leave; what is wrong with that."""
-        for process in self._running.values():
-            process.terminate()
-        codes = {site: process.wait(60) for site, process in self._running.items()}
-        return [f"{site} ended with {code}" for site, code in codes.items() if code]
-
-    def end(self) -> None:
-        for process in self._running.values():
-            process.kill()
-            process.wait()
+        super().__init__(folder, files, [ROOT / "src"])
 
     def client(self, site: str) -> Client:
         return connect(
