@@ -7,6 +7,7 @@ from typing import Any
 
 from ordercast.net.client.client import Client, connect
 from ordercast.net.daemon.admin_socket import AdminSocket
+from ordercast.net.daemon.desk import ClientDesk
 from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import Node, site_of
@@ -23,11 +24,10 @@ class Served:
     async def serve(self, site: str, node: Node | None = None) -> None:
         limits = self.cluster.cluster.limits
         served = node if node is not None else self.cluster[site]
-        admin = AdminSocket(
-            site_of(served),
-            self.directory / f"{site}.sock",
-            ClientLimits(limits.window_messages, limits.window_bytes),
+        desk = ClientDesk(
+            site_of(served), ClientLimits(limits.window_messages, limits.window_bytes)
         )
+        admin = AdminSocket(desk, self.directory / f"{site}.sock")
         await admin.start()
         self.admins[site] = admin
 
