@@ -28,7 +28,7 @@ MOST_PATTERN: Final = 64  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ClientSubject:
     """Who speaks. The owner of the socket has no name."""
 
     kind: str
@@ -38,7 +38,7 @@ class Subject:
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
 
-OWNER: Final = Subject(SOCKET)
+OWNER: Final = ClientSubject(SOCKET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Grants:
 
     lines: tuple[GrantLine, ...] = ()
 
-    def allows(self, subject: Subject, act: str, group: Group) -> bool:
+    def allows(self, subject: ClientSubject, act: str, group: Group) -> bool:
         """Whether the subject may do this with the group; `EVERY`: with all groups."""
         named = False
         for line in self.lines:
@@ -69,7 +69,7 @@ class Grants:
                         return True
         return not named and subject.kind in TRUSTED
 
-    def allows_some(self, subject: Subject, acts: Iterable[str] = ACTS) -> bool:
+    def allows_some(self, subject: ClientSubject, acts: Iterable[str] = ACTS) -> bool:
         """Whether the subject may do one of these with some group."""
         named = False
         wanted = tuple(acts)
@@ -80,7 +80,7 @@ class Grants:
                     return True
         return not named and subject.kind in TRUSTED
 
-    def require(self, subject: Subject, act: str, group: Group) -> None:
+    def require(self, subject: ClientSubject, act: str, group: Group) -> None:
         """Raise NotGranted, which names the grant that is missing."""
         if not self.allows(subject, act, group):
             raise NotGranted(
@@ -144,19 +144,19 @@ def _is_pattern(text: str) -> bool:
     return 0 < len(text) <= MOST_PATTERN and is_name(f"x{text.replace('*', '')}"[:MOST_PATTERN])
 
 
-def subject_of(uris: Iterable[str], cluster: str) -> Subject | None:
+def subject_of(uris: Iterable[str], cluster: str) -> ClientSubject | None:
     """Who a certificate names: the one site or client of this cluster among its URIs. None where
     there is none, or more than one."""
-    found: list[Subject] = []
+    found: list[ClientSubject] = []
     for uri in uris:
         head = f"ordercast://{cluster}/"
         if not uri.startswith(head):
             continue
         words = uri.removeprefix(head).split("/")
         if len(words) == 1 and is_name(words[0]):
-            found.append(Subject(SITE, words[0]))
+            found.append(ClientSubject(SITE, words[0]))
         elif len(words) == 2 and words[0] == CLIENT and is_name(words[1]):
-            found.append(Subject(CLIENT, words[1]))
+            found.append(ClientSubject(CLIENT, words[1]))
         else:
             return None
     return found[0] if len(found) == 1 else None

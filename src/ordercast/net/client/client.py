@@ -409,9 +409,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self.cluster = welcome.served
         self._targets.update(welcome.targets)
         self._outgoing.resume(welcome)
-        for subscription in self._subscriptions.values():
+        for subscription in list(self._subscriptions.values()):
             subscription.subscribe()
-        for question, _ in self._calls.values():
+        for question, _ in list(self._calls.values()):
             self._send(question)
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
@@ -439,10 +439,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         )
 
     def _fail(self, error: Error, *, for_good: bool) -> None:
-        for _, answer in self._calls.values():
+        for _, answer in list(self._calls.values()):
             if not answer.done():
                 answer.set_exception(error)
-        for subscription in self._subscriptions.values():
+        for subscription in list(self._subscriptions.values()):
             subscription.failed(error)
         self._outgoing.fail(error, for_good=for_good)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 
 from ordercast.model.errors import ConfigError, Error
@@ -74,6 +75,11 @@ class DaemonConnection:
         if self.up and self._wire is not None:
             self._wire.send(message)  # type: ignore[arg-type]
 
+    def break_off(self, reason: str) -> None:
+        """End the connection. Another one is made."""
+        if self._wire is not None:
+            self._wire.fail(reason)
+
     async def _keep(self) -> None:
         """A pause comes after each round of all endpoints, and after a connection that was lost."""
         pause, tried = _FIRST_S, 0
@@ -107,7 +113,7 @@ class DaemonConnection:
         except TimeoutError:
             self.trouble = "the daemon does not answer"
         except OSError as error:
-            self.trouble = why(error).lower()
+            self.trouble = (os.strerror(error.errno) if error.errno else why(error)).lower()
         finally:
             if self._wire is wire:  # it has not told that it is gone
                 self._wire = None

@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from ordercast.model.errors import Error, NotGranted
-from ordercast.model.grants import Subject
+from ordercast.model.grants import ClientSubject
 from ordercast.net.admin.frames import (
     VERSION,
     Answer,
@@ -50,7 +50,7 @@ class ConnectionDesk(Protocol):
     limits: ClientLimits
     permits: Permits
 
-    def session(self, subject: Subject, client: bytes, wire: Wire) -> ClientSession: ...
+    def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def status(self) -> dict[str, object]: ...
 
 
@@ -61,7 +61,7 @@ class ClientConnection:
         self,
         desk: ConnectionDesk,
         wire: Wire,
-        subject: Subject,
+        subject: ClientSubject,
         on_hello: Callable[[], None] | None = None,
     ) -> None:
         self.desk = desk

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ordercast.model.grants import SOCKET, Subject
+from ordercast.model.grants import SOCKET, ClientSubject
 from ordercast.model.messages import CLIENT_BYTES
 from ordercast.net.admin.frames import ClientFrame, Wire, decode_request
 from ordercast.net.admin.targets import targets_of
@@ -77,7 +77,7 @@ class ClientDesk:
         return Wire(decode_request, self._frame, self._lost, on_made)
 
     def made(
-        self, wire: Wire, subject: Subject, on_hello: Callable[[], None] | None = None
+        self, wire: Wire, subject: ClientSubject, on_hello: Callable[[], None] | None = None
     ) -> ClientConnection:
         connection = ClientConnection(self, wire, subject, on_hello)
         self._connections[wire] = connection
@@ -119,7 +119,7 @@ class ClientDesk:
 
     # --- sessions ---------------------------------------------------------------------------------
 
-    def session(self, subject: Subject, client: bytes, wire: Wire) -> ClientSession:
+    def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession:
         """The session of a client. The latest comes last."""
         own = own_id(subject, client)
         session = self._sessions.pop(own, None)
@@ -141,7 +141,7 @@ class ClientDesk:
             self._sessions.pop(left[0]).close()
 
 
-def own_id(subject: Subject, client: bytes) -> bytes:
+def own_id(subject: ClientSubject, client: bytes) -> bytes:
     """The id under which a client's requests are kept. A reader sees the ids of those who have
     sent; under another subject they are other ids, so nobody can speak for another's requests."""
     if subject.kind == SOCKET:

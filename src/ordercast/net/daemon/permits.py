@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ordercast.model.epochs import AddGroup, Edit, JoinGroup, LeaveGroup, RemoveGroup
 from ordercast.model.errors import NotGranted
-from ordercast.model.grants import ADMIN, EVERY, OBSERVE, READ, SEND, Grants, Subject
+from ordercast.model.grants import ADMIN, EVERY, OBSERVE, READ, SEND, ClientSubject, Grants
 from ordercast.model.groups import Group
 from ordercast.net.admin.frames import (
     Change,
@@ -31,7 +31,7 @@ class Permits:
         self.grants = grants
         self.refused: Counter[tuple[str, str]] = Counter()  # by subject and act
 
-    def admit(self, subject: Subject, frame: ClientFrame) -> None:
+    def admit(self, subject: ClientSubject, frame: ClientFrame) -> None:
         """Raise NotGranted unless the subject may ask for this."""
         for act, group in _asked(frame):
             self._require(subject, act, group)
@@ -39,25 +39,25 @@ class Permits:
         if some and not self.grants.allows_some(subject, some):
             self._require(subject, some[0], EVERY)
 
-    def admit_client(self, subject: Subject) -> None:
+    def admit_client(self, subject: ClientSubject) -> None:
         """Raise NotGranted unless there is anything that the subject may do."""
         if not self.grants.allows_some(subject):
             self._count(subject, "connect")
             raise NotGranted(f"{subject} has no grant (in the cluster file, under [grants])")
 
-    def may_read(self, subject: Subject, observe: bool, group: Group) -> bool:
+    def may_read(self, subject: ClientSubject, observe: bool, group: Group) -> bool:
         """Whether messages of the group are for this reader. Who may read may also look on."""
         allows = self.grants.allows
         return allows(subject, READ, group) or (observe and allows(subject, OBSERVE, group))
 
-    def _require(self, subject: Subject, act: str, group: Group) -> None:
+    def _require(self, subject: ClientSubject, act: str, group: Group) -> None:
         try:
             self.grants.require(subject, act, group)
         except NotGranted:
             self._count(subject, act)
             raise
 
-    def _count(self, subject: Subject, act: str) -> None:
+    def _count(self, subject: ClientSubject, act: str) -> None:
         key = (str(subject), act)
         if key in self.refused or len(self.refused) < MOST_COUNTED:
             self.refused[key] += 1

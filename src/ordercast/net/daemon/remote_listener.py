@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.grants import OWNER, Subject, subject_of
+from ordercast.model.grants import OWNER, ClientSubject, subject_of
 from ordercast.model.options import SECOND
 from ordercast.net.admin.channel import Channel, Guard, ProofGuard, TlsGuard, plain_buffer
 from ordercast.net.admin.frames import Wire
@@ -42,7 +42,7 @@ class RemoteListener:
         self._server: asyncio.Server | None = None
         self._strangers: Strangers[Channel] = Strangers(LIMITS, TIMES)
         self._deadlines: dict[Channel, asyncio.TimerHandle] = {}  # of strangers
-        self._clients: dict[Channel, Subject] = {}  # whose hello is accepted
+        self._clients: dict[Channel, ClientSubject] = {}  # whose hello is accepted
         cluster, site = desk.site.cluster, desk.site.site
         self._certificates: Certificates | None = None
         if cluster.tls is not None:
@@ -110,7 +110,7 @@ class RemoteListener:
         subject = self._subject(channel)
         channel.wire.on_made = lambda wire: self._made(channel, wire, subject)
 
-    def _subject(self, channel: Channel) -> Subject:
+    def _subject(self, channel: Channel) -> ClientSubject:
         if not isinstance(channel.guard, TlsGuard):
             return OWNER  # who can read the secret can open the socket too
         site = self.desk.site
@@ -124,7 +124,7 @@ class RemoteListener:
 
     # --- clients ----------------------------------------------------------------------------------
 
-    def _made(self, channel: Channel, wire: Wire, subject: Subject) -> None:
+    def _made(self, channel: Channel, wire: Wire, subject: ClientSubject) -> None:
         connection = self.desk.made(wire, subject, lambda: self._accepted(channel, subject))
         theirs = sum(each == subject for each in self._clients.values())
         if len(self._clients) >= MOST_CLIENTS:
@@ -132,7 +132,7 @@ class RemoteListener:
         elif theirs >= MOST_OF_ONE:
             connection.close(f"too many clients that are {subject} ({MOST_OF_ONE} at most)")
 
-    def _accepted(self, channel: Channel, subject: Subject) -> None:
+    def _accepted(self, channel: Channel, subject: ClientSubject) -> None:
         self._forget(channel)
         channel.accepted = True
         self._clients[channel] = subject
