@@ -8,10 +8,11 @@ from pathlib import Path
 
 from ordercast.cli import VERBS
 from ordercast.net.cluster.file import parse_cluster
+from ordercast.net.daemon.desk import ClientDesk
 from ordercast.net.daemon.metrics import exposition
+from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
-from ordercast.net.site.status import status_of
 from support.harness.loops import in_loop
 from support.harness.ports import free_ports
 from tools.settings import page
@@ -78,7 +79,9 @@ def test_every_runtime_verb_is_in_the_table() -> None:
 @in_loop
 async def test_every_field_of_the_status_and_every_metric_is_explained() -> None:
     async with local_cluster({"alpha": ["a", "b"]}) as cluster:
-        status = status_of(site_of(cluster["a"]))
+        desk = ClientDesk(site_of(cluster["a"]), ClientLimits(1, 1))
+        status = desk.status()
+        desk.close()
     told = set(re.findall(r"`(\w+)`", section("Status")))
     assert set(status) - {"site", "cluster"} <= told
     found = exposition(status)

@@ -13,7 +13,18 @@ from ordercast.net.cluster.template import SETTINGS, WIDTH, NewCluster
 
 SITES = {"a": "127.0.0.1:7101", "b.c": "127.0.0.1:7102"}
 NEW = NewCluster("demo", SITES, {"alpha": ["a", "b.c"], "x.y": ["a"]})
-TABLES = {"name", "sites", "groups", "limits", "timeouts", "tls", "multicast", "source", "beside"}
+TABLES = {
+    "name",
+    "sites",
+    "groups",
+    "limits",
+    "timeouts",
+    "tls",
+    "multicast",
+    "grants",
+    "source",
+    "beside",
+}
 
 
 def uncommented(text: str, *but: str) -> str:
@@ -29,7 +40,9 @@ def uncommented(text: str, *but: str) -> str:
 def test_what_is_commented_out_is_the_default(place: str) -> None:
     text = replace(NEW, dir=place).text()
     plain = parse_cluster(text, source="file", base=Path("beside"))
-    every = uncommented(text, "[tls]", "insecure", "metrics").replace('dir = "certs"', "")
+    every = uncommented(text, "[tls]", "[grants]", "insecure", "metrics", "clients").replace(
+        'dir = "certs"', ""
+    )
     assert every.count("\n# ") < text.count("\n# ") - 25  # it did uncomment
     assert parse_cluster(every, source="file", base=Path("beside")) == plain
     shown = f'{every}\n[tls]\ndir = "certs"'

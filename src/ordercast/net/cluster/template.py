@@ -23,6 +23,7 @@ from ordercast.plan.candidates import NAMED
 WIDTH: Final = 110
 _COMMENT: Final = 33  # the column of meanings
 _METRICS: Final = 9_101  # a port for the metrics of the first site
+_CLIENTS: Final = 7_201  # and one for its clients on other machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,19 @@ class NewCluster:
             host = address.rpartition(":")[0]
             metrics = _line("metrics", json.dumps(f"{host}:{_METRICS + number}"))
             lines += ["", f"[sites.{_key(site)}]", _line("address", json.dumps(address))]
+            clients = _line("clients", json.dumps(f"{host}:{_CLIENTS + number}"))
             lines += _told(f"# {metrics}", "/metrics and /healthz; without it there are none")
+            lines += _told(
+                f"# {clients}", "for clients on other machines; without it there are none"
+            )
         lines += ["", "[groups]"]
         lines += [
             _line(_key(name), json.dumps(list(members))) for name, members in self.groups.items()
         ]
+        lines += ["", "# [grants]"]
+        granted = json.dumps([f"send:{next(iter(self.groups))}", "observe"])
+        told = "what clients may do; absent: those on other machines nothing"
+        lines += _told(f'# "client:billing" = {granted}', told)
         return "\n".join(lines) + "\n"
 
     def _defaults(self) -> dict[tuple[str, str], str]:
