@@ -25,34 +25,34 @@ def run(place: Path, *words: str) -> str:
 def test_what_init_says_is_typed_and_from_elsewhere_it_is_the_same_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, away = tmp_path / "home", tmp_path / "away"
-    home.mkdir()
+    here, away = tmp_path / "here", tmp_path / "away"
+    here.mkdir()
     away.mkdir()
-    monkeypatch.chdir(home)
+    monkeypatch.chdir(here)
     assert main(["init"]) == 0
     commands = capsys.readouterr().out.split("next:\n")[1].splitlines()
     up, send, tail, status, down = (shlex.split(line)[1:] for line in commands)
-    assert "is up" in run(home, *up)
+    assert "is up" in run(here, *up)
     try:
         for words in (send, tail, status):
             assert main(words) == 0
         assert "hello, all" in capsys.readouterr().out
         monkeypatch.chdir(away)
-        file = "../home/cluster.toml"
+        file = "../here/cluster.toml"
         assert main(["send", file, "all", "from away"]) == 0
     finally:
-        assert run(home, *down) == "stopped: a, b, c\n"
+        assert run(here, *down) == "stopped: a, b, c\n"
     for options, variable in ((["--dir", "data"], ""), ([], str(away / "data"))):
         monkeypatch.setenv("ORDERCAST_DIR", variable)
         capsys.readouterr()
         assert main(["cluster", "up", file, "--detach", *options]) == 2
         told = capsys.readouterr().err
-        assert "has no store of site 'a' of cluster 'demo', but ../home/.ordercast/demo has" in told
+        assert "has no store of site 'a' of cluster 'demo', but ../here/.ordercast/demo has" in told
         assert len(told.splitlines()) == 1
         assert not (away / "data").exists()
         assert main(["status", file, *options]) == 1
         told = capsys.readouterr().err
-        assert "nothing of cluster 'demo'; ../home/.ordercast/demo has stores of it" in told
+        assert "nothing of cluster 'demo'; ../here/.ordercast/demo has stores of it" in told
 
 
 def test_stores_in_the_working_directory_are_not_ignored(

@@ -36,7 +36,7 @@ def uncommented(text: str, *but: str) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("place", ["", "/srv/demo"])
+@pytest.mark.parametrize("place", ["", "data/demo"])
 def test_what_is_commented_out_is_the_default(place: str) -> None:
     text = replace(NEW, dir=place).text()
     plain = parse_cluster(text, source="file", base=Path("beside"))
