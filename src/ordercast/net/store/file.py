@@ -102,6 +102,11 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return db
 
 
+def connect_as_it_is(path: Path) -> sqlite3.Connection:
+    """Open a file that nobody writes, and that has no log: no file is made beside it."""
+    return _connect_uri(path, "immutable=1")
+
+
 def _connect_uri(path: Path, how: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None, timeout=10,
@@ -122,7 +127,7 @@ def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durabil
         )
         db.executemany(PUT_STATE, [state_row(*item) for item in state.items()])
         db.execute("COMMIT")
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     require_ours(db, path)
     _write_ahead(db, path)
     # NORMAL: nothing waits for the disk at a commit, yet the file stays whole after a power cut.
@@ -161,7 +166,8 @@ def _write_ahead(db: sqlite3.Connection, path: Path) -> None:
         raise ConfigError(f"{path}: the file system allows no write-ahead log; use a local disk")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """The names of new files in the folder are durable."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -33,6 +33,7 @@ class MemoryStore:
     row = 0
     heard: Mapping[Site, StorePoint] = MappingProxyType({})
     founded = b""
+    begun = True
     founding = ""
     address = ""
     described: Mapping[str, Any] = MappingProxyType({})
