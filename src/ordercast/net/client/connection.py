@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.admin.frames import (
-    VERSION,
+    ADMIN_CODECS,
     ClientHello,
     DaemonFrame,
     DaemonRefusal,
@@ -99,17 +99,19 @@ class DaemonConnection:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MOST_S)
 
-    def _frame(self, _: Wire, frame: DaemonFrame) -> None:
+    def _frame(self, wire: Wire, frame: DaemonFrame) -> None:
         if isinstance(frame, DaemonRefusal):
             self._farewell = frame.reason
             if frame.final:
                 self.refused = Error(f"{self.path}: {frame.reason}")
                 self._on_down()
         elif isinstance(frame, Welcome):
-            if frame.version != VERSION:
+            codec = ADMIN_CODECS.get(frame.version)
+            if codec is None:
                 self.refused = Error(f"{self.path}: the daemon speaks version {frame.version}")
                 self.break_off("version")
                 return
+            wire.use(codec.encode, codec.reply)
             self._patience.reschedule(None)
             self.up = self._welcomed = True
             self._on_up(frame)

@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 
 from ordercast.model.errors import ConfigError, Error
+from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
-    VERSION,
+    ADMIN_CODECS,
     Answer,
     Change,
     ClientFrame,
@@ -34,6 +35,7 @@ from ordercast.net.admin.frames import (
     Watch,
     Welcome,
     Wire,
+    agreed_version,
     decode_request,
     kind_of,
     reason_of,
@@ -237,8 +239,12 @@ class _Connection:
         site = self.site
         if self.session is not None:
             self.wire.fail("it said hello twice")
-        elif hello.version != VERSION:
-            self.close(f"this daemon speaks version {VERSION}, not {hello.version}", final=True)
+        elif (version := agreed_version(hello.lowest, hello.version)) is None:
+            self.close(
+                f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
+                f" the client {told_range(hello.lowest, hello.version)}",
+                final=True,
+            )
         elif (hello.cluster, hello.site) != (site.cluster.name, site.site):
             self.close(
                 f"this is site {site.site!r} of cluster {site.cluster.name!r}, not"
@@ -251,7 +257,7 @@ class _Connection:
             self._targets = targets_of(site.core.layout)
             self.wire.send(
                 Welcome(
-                    VERSION,
+                    version,
                     site.site,
                     site.boot,
                     site.incarnation,
@@ -260,6 +266,8 @@ class _Connection:
                     self._targets,
                 )
             )
+            codec = ADMIN_CODECS[version]
+            self.wire.use(codec.encode, codec.request)
 
     def tell_targets(self, targets: Targets) -> None:
         """Tell the client the groups and sites that it can send to, if they have changed. Most
