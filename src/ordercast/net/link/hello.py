@@ -178,9 +178,9 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
             f"{hello.site!r} wants {hello.to!r}, this is {site!r}: an address is wrong, or old",
         )
     check_terms(hello.terms, ours.terms)
-    check_features(hello.features, hello.program, ours.uses)
     if hello.refusal:
         raise LinkTrouble(REFUSES_US, hello.refusal)
+    check_features(hello.features, hello.program, ours.uses)
 
 
 def agreed_version(hello: Hello, ours: Mapping[int, object] = CODECS) -> int:

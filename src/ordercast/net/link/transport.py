@@ -373,9 +373,11 @@ class Transport:
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
         heard = None if self._points is None or stranger else self._points.heard_of(to)
+        known = refusal != REFUSED_WORD  # a stranger need not know what runs here
         return Hello(
             *who, self._hellos, answers, gone, dict(ours.terms), refusal, heard,
-            min(self._codecs), max(self._codecs), __version__, ours.features,
+            min(self._codecs), max(self._codecs), __version__ if known else "",
+            ours.features if known else (),
         )  # fmt: skip
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
