@@ -59,6 +59,7 @@ UNKNOWN_SITE: Final = "unknown site"
 OURSELVES: Final = "connected to ourselves"
 REFUSES_US: Final = "it refuses us"
 OUR_STORE: Final = "our store is an older copy"
+OTHER_FOUNDING: Final = "it is of a cluster that was founded otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     terms: dict[str, str]
     refusal: str = ""  # why the other's hello is refused
     heard: StorePoint | None = None  # the furthest known point of the other's store
+    founded: bool = False  # the speaker has heard of a record: its cluster has a past
     lowest: int = FIRST  # the versions of the wire format that the speaker's program speaks
     highest: int = FIRST
     program: str = ""  # its version
