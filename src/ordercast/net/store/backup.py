@@ -22,13 +22,12 @@ from ordercast.net.store.file import (
     connect_as_it_is,
     connect_to_read,
     lock,
-    prepare,
     read_state,
-    require_ours,
     require_same,
     store_error,
     sync_folder,
 )
+from ordercast.net.store.formats import prepare, require_newest
 from ordercast.net.store.inspection import StoreReport, inspect_store
 from ordercast.net.store.rows import RESTORED, Value, is_point
 from ordercast.net.store.store import new_state
@@ -50,7 +49,7 @@ def back_up(store: Path, file: Path, progress: Progress | None = None) -> StoreR
     require_whole(store)
     try:
         source = connect_to_read(store)
-        require_ours(source, store)
+        require_newest(source, store)
     except sqlite3.Error as error:
         raise store_error(store, error) from None
     return _make(file, lambda draft: _copy(source, draft, progress))
@@ -131,7 +130,7 @@ def _copy(source: sqlite3.Connection, draft: Path, progress: Progress | None = N
 
 def _state_of(file: Path, cluster: str, site: Site) -> dict[str, Value]:
     with closing(_open(file)) as db:
-        require_ours(db, file)
+        require_newest(db, file)
         state = read_state(db, file)
         require_same(state, file, cluster, site)
         return state

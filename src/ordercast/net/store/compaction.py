@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ordercast.model.errors import ConfigError
-from ordercast.net.store.file import PAGE_BYTES, connect, lock, require_ours, store_error
+from ordercast.net.store.file import PAGE_BYTES, connect, lock, store_error
+from ordercast.net.store.formats import require_ours
 from ordercast.net.store.wal import require_whole
 
 PIECE: Final = 1_024  # pages

@@ -19,9 +19,9 @@ from ordercast.net.store.file import (
     connect_to_read,
     missing_row,
     read_state,
-    require_ours,
     whole_from,
 )
+from ordercast.net.store.formats import require_newest
 from ordercast.net.store.rows import (
     FIRST_AND_LAST,
     RESTORED,
@@ -96,7 +96,7 @@ def inspect_store(path: Path, *, alone: bool = False) -> StoreReport:
         _try(report, lambda: require_whole(path))
     try:
         with closing(connect_as_it_is(path) if alone else connect_to_read(path)) as db:
-            require_ours(db, path)
+            require_newest(db, path)
             db.execute("BEGIN")
             for part in (_pages, _state, _checkpoint, _positions, _sizes, _epoch, _rows):
                 _try(report, lambda part=part: part(db, report))  # type: ignore[misc]

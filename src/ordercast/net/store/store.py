@@ -30,11 +30,11 @@ from ordercast.net.store.file import (
     connect,
     lock,
     machine_start,
-    prepare,
     read_state,
     require_same,
     store_error,
 )
+from ordercast.net.store.formats import migrate, prepare
 from ordercast.net.store.ledger import Ledger
 from ordercast.net.store.reader import READ_BYTES, LogReader
 from ordercast.net.store.recovery import RecoveredState, recover
@@ -335,8 +335,10 @@ def _recover(
     db: sqlite3.Connection, path: Path, cluster: str, site: Site, durability: str
 ) -> RecoveredState:
     now = time.time_ns()
-    prepare(db, path, new_state(cluster, site), durability)
+    older = prepare(db, path, new_state(cluster, site), durability)
     require_same(read_state(db, path), path, cluster, site)
+    if older:
+        migrate(db, path)
     found = recover(db, path)
     state = found.state
     if found.anew is not None:
