@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from ordercast.net.store.file import (
 from ordercast.net.store.formats import require_newest
 from ordercast.net.store.rows import (
     FIRST_AND_LAST,
+    MINE,
     RESTORED,
     SELECT_BATCH,
     BatchRow,
@@ -58,7 +60,6 @@ class StoreReport:
     incarnation: int | None = None  # None: there is no checkpoint yet
     founding: str = ""
     epoch: int = 0  # the last that opened
-    records: int = 0
     rows: tuple[int, int] = (0, 0)  # the first and the last
     positions: dict[str, int] = field(default_factory=dict)
     oldest_ns: int | None = None  # of the rows that are kept
@@ -99,7 +100,7 @@ def inspect_store(path: Path, *, alone: bool = False) -> StoreReport:
             require_newest(db, path)
             db.execute("BEGIN")
             for part in (_pages, _state, _checkpoint, _positions, _sizes, _epoch, _rows):
-                _try(report, lambda part=part: part(db, report))  # type: ignore[misc]
+                _try(report, partial(part, db, report))
     except sqlite3.Error as error:
         report.harm(f"{path}: cannot be read: {error}")
     return report
@@ -166,10 +167,10 @@ def _positions(db: sqlite3.Connection, report: StoreReport) -> None:
     if last is None:
         return
     report.rows = int(first), int(last)
-    position, count, kind, _ = db.execute(
-        "SELECT position, count, kind, at_ns FROM batches WHERE n = ?", (last,)
+    position, count, kind = db.execute(
+        "SELECT position, count, kind FROM batches WHERE n = ?", (last,)
     ).fetchone()
-    report.positions["logged"] = position + count - 1 if kind & 4 else position - 1
+    report.positions["logged"] = position + count - 1 if kind & MINE else position - 1
     (report.oldest_ns,) = db.execute("SELECT at_ns FROM batches WHERE n = ?", (first,)).fetchone()
 
 
