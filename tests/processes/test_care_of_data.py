@@ -1,7 +1,12 @@
 """Backup, restore, inspect and compact, as an operator uses them on real daemons."""
 
-import shlex
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from processes.daemons import Daemons, up
 from processes.test_verbs import soon
@@ -10,26 +15,52 @@ FILE = "cluster.toml"
 QUICK = '[timeouts]\nsuspect = "400ms"\n[limits]\nretention = "24h"'
 
 
+def status(daemons: Daemons, site: str) -> dict[str, Any]:
+    """Well or not."""
+    told = json.loads(daemons.run("status", FILE, "--site", site, "--json").stdout)
+    found: dict[str, Any] = told["sites"][site]
+    return found
+
+
 def stands(daemons: Daemons, site: str, wanted: str, incarnation: int) -> bool:
-    status = daemons.json("status", FILE, "--site", site)["sites"][site]
-    return (status.get("standing"), status.get("incarnation")) == (wanted, incarnation)
+    found = status(daemons, site)
+    return (found.get("standing"), found.get("incarnation")) == (wanted, incarnation)
 
 
-def position(daemons: Daemons, site: str) -> int:
-    return int(daemons.json("status", FILE, "--site", site)["sites"][site]["position"])
+@contextmanager
+def load(daemons: Daemons) -> Iterator[None]:
+    """Messages from b to alpha meanwhile, and some more afterwards."""
+    over = threading.Event()
+    words = ("send", FILE, "alpha", "-", "--from", "b", "--until", "stable")
+    with subprocess.Popen(
+        daemons.command(*words), cwd=daemons.place, stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL, text=True,
+    ) as sending:  # fmt: skip
+        pipe = sending.stdin
+        assert pipe is not None
+
+        def feed() -> None:
+            while not over.wait(0.001):
+                print("x" * 200, file=pipe, flush=True)
+            print("after\n" * 50, file=pipe, end="")
+            pipe.close()
+
+        feeding = threading.Thread(target=feed)
+        feeding.start()
+        try:
+            yield
+        finally:
+            over.set()
+            feeding.join()
+            assert sending.wait(60) == 0
 
 
 def test_a_site_returns_on_a_store_restored_from_a_copy_made_under_load(tmp_path: Path) -> None:
     groups = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
     with up(tmp_path, groups=groups, durability="os", tables=QUICK, in_process=True) as daemons:
-        words = f"send {FILE} alpha --size 200 --count 3000 --from b --until stable"
-        load = daemons.start(*shlex.split(words))
-        try:
-            assert soon(lambda: position(daemons, "a") > 100)
+        with load(daemons):
+            assert soon(lambda: status(daemons, "a").get("position", 0) > 100)
             copied = daemons.json("backup", FILE, "a", "a.backup")
-        finally:
-            assert load.wait(60) == 0
-        assert load.communicate()[1] == ""
         live, copy = (
             daemons.json("inspect", *words.split()) for words in (f"{FILE} a", "a.backup")
         )
