@@ -363,9 +363,8 @@ def test_what_a_former_manager_was_asked_for_is_not_done_again(
     world.partition([])
     world.run(world.now + 2 * SECOND)
     assert world.outcomes == {"join": ""}
-    for number, edit in enumerate(
-        [LeaveGroup(group, member), UseBuilder("star"), UseBuilder("greedy"), UseBuilder("star")]
-    ):
+    others: list[Edit] = [UseBuilder("star"), UseBuilder("greedy"), UseBuilder("star")]
+    for number, edit in enumerate([LeaveGroup(group, member), *others]):
         world.ask("z", f"change {number}", edit)
         world.run(world.now + 2 * SECOND)
     for _ in range(20):
