@@ -88,6 +88,7 @@ class Manager:
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
         self.log_entries = _LOG
         self._told = 0  # how many records every site was fed, at least once
+        self._helped: dict[Site, int] = {}  # when each site was fed, while another one led
         self._detector = Detector(0)
         self._silences = Silences(member, raft)
         self.excluding = Excluding(member, raft, self._silences)
@@ -112,9 +113,11 @@ class Manager:
             self._member.say(peer, Feed(layout.count, (), layout.count, (), whole))
             return
         if not self.leads:
-            if frame.count < layout.count:
+            now, beat = self._member.now, self._raft.times.beat
+            if frame.count < layout.count and now >= self._helped.get(peer, 0) + beat:
                 # The peer may not know the present voters, and believes only voters that it knows.
-                self._fed[peer] = frame.count
+                # It answers each time, perhaps without having taken anything: not at once again.
+                self._fed[peer], self._helped[peer] = frame.count, now
                 self._feed(peer)
             return
         before = self._fed.get(peer)

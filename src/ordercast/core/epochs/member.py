@@ -652,6 +652,8 @@ class Member:
             self._lonely_at = now + _LONELY
         elif now >= self._lonely_at:
             self._lonely_at = now + _LONELY
+            if self.manager_at is not None:  # perhaps only this direction of the link works
+                self.hearing.doubt((self.manager_at,))
             for voter in self.layout.voters:
                 if voter != self.name:
                     self.closings.tell(voter, self.layout.closing)
