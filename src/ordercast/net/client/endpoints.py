@@ -143,6 +143,13 @@ class Credentials:
             raise ConfigError(f"{self.cert}: names no site and no client of a cluster")
         return found, cluster
 
+    def usable(self) -> bool:
+        """Whether the files of a certificate are there."""
+        if self.cert is None:
+            return False
+        files = (self.cert, self._key(self.cert), self._authority(self.cert))
+        return all(file.is_file() for file in files)
+
     def _key(self, cert: Path) -> Path:
         return cert.with_suffix(".key") if self.key is None else self.key
 
