@@ -10,6 +10,7 @@ from ordercast.cli import main
 from ordercast.cli.destination import destination, first_word_is_cluster
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.contexts import Context, Contexts, read_contexts, write_contexts
+from ordercast.net.cluster.file import read_cluster
 
 CLUSTER = '[cluster]\nname = "demo"\n[sites.a]\naddress = "127.0.0.1:7101"\n[groups]\nx = ["a"]\n'
 
@@ -118,7 +119,7 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_curren
 ) -> None:
     for name in ("one", "two"):
         assert add(name, "--secret", "secret") == 0
-    home = ".ordercast/demo"
+    home = str(read_cluster("c.toml").directory())
     assert where(monkeypatch) == "--context one "
     assert where(monkeypatch, "alpha", "text") == "--context one "
     assert where(monkeypatch, "c.toml", "alpha") == f"c.toml {home}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
     from ordercast.net.cluster.contexts import Context
 
-CONTEXT, CLUSTER, DIR = "ORDERCAST_CONTEXT", "ORDERCAST_CLUSTER", "ORDERCAST_DIR"
+CONTEXT, CLUSTER = "ORDERCAST_CONTEXT", "ORDERCAST_CLUSTER"
 
 
 class LocalDestination:
@@ -110,7 +110,8 @@ def dir_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dir",
         metavar="DIR",
-        help="where stores and sockets are (default: .ordercast/NAME, NAME from the cluster file)",
+        help="where stores and sockets are (default: the environment's ORDERCAST_DIR, 'dir' of the"
+        " cluster file, or .ordercast/NAME beside it)",
     )
 
 
@@ -173,4 +174,4 @@ def _local(args: argparse.Namespace, file: str) -> LocalDestination:
             f"{file}: is an address, no cluster file: 'ordercast context add NAME --address {file}'"
         )
     cluster = read_cluster(file)
-    return LocalDestination(cluster, cluster.directory(args.dir or os.environ.get(DIR) or None))
+    return LocalDestination(cluster, cluster.directory(args.dir))

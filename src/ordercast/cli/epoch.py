@@ -28,7 +28,7 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser, elsewhere=True)
+    cluster_arguments(parser, remote=True)
     request_arguments(parser)
 
 

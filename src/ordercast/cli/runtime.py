@@ -23,19 +23,38 @@ if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
 
 
-def cluster_arguments(parser: argparse.ArgumentParser, *, elsewhere: bool = False) -> None:
-    """`elsewhere`: the verb may go to daemons of a context too."""
+def cluster_arguments(parser: argparse.ArgumentParser, *, remote: bool = False) -> None:
+    """`remote`: the verb may go to daemons of a context too."""
     parser.add_argument("cluster", metavar="CLUSTER", nargs="?", help="the cluster file")
-    if elsewhere:
+    if remote:
         place_arguments(parser)
     else:
         dir_argument(parser)
+
+
+def new_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--new",
+        action="store_true",
+        help="begin without a past in DIR, although another directory has stores of the cluster",
+    )
 
 
 def cluster_of(args: argparse.Namespace, verb: str) -> tuple["Cluster", Path]:
     """The cluster of the arguments and its directory."""
     found = local_destination(args, args.cluster, verb)
     return found.cluster, found.directory
+
+
+def elsewhere(cluster: "Cluster", directory: Path) -> str:
+    """The rest of a line about a directory in which nothing runs: where the stores are, if the
+    directory has nothing of the cluster and another known one has."""
+    from ordercast.net.cluster.processes import is_known
+    from ordercast.net.store.places import elsewhere_told
+
+    if any(is_known(directory, site) for site in cluster.sites):
+        return ""
+    return elsewhere_told(cluster, directory)
 
 
 def action_arguments(parser: argparse.ArgumentParser, words: str) -> None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.command import GOOD, INCOMPLETE, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
 from ordercast.cli.destination import (
     Destination,
     LocalDestination,
@@ -17,6 +17,7 @@ from ordercast.cli.runtime import (
     absences,
     broken_links,
     cluster_arguments,
+    elsewhere,
     print_line,
     table_lines,
 )
@@ -36,7 +37,8 @@ added and have a store here. Sites of which this directory has nothing (they run
 other machines) are asked at their addresses for clients, with the certificate of a
 site that is here, or shown as 'elsewhere'; those that have left as 'retired'. With a
 context all sites of the cluster are asked, from any machine. The exit code is 1 when
-a site that is not elsewhere does not answer or is not healthy."""
+a site that is not elsewhere does not answer or is not healthy, and when the directory
+has nothing of the cluster at all; then the last line says where it is."""
 
 EXAMPLE = """\
 example:
@@ -46,7 +48,7 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser, elsewhere=True)
+    cluster_arguments(parser, remote=True)
     parser.add_argument("--site", metavar="SITE", help="this site only")
     parser.add_argument(
         "--watch",
@@ -59,10 +61,8 @@ def run(args: argparse.Namespace) -> int:
     place = destination(args, args.cluster, "status")
     while True:
         found = asyncio.run(_ask_all(place, args.site))
-        where = (
-            {"dir": str(place.directory)} if isinstance(place, LocalDestination) else {"dir": ""}
-        )
-        whole = {"cluster": place.name, **where, "sites": found}
+        directory = str(place.directory) if isinstance(place, LocalDestination) else ""
+        whole = {"cluster": place.name, "dir": directory, "sites": found}
         if args.watch and args.json:
             print_line(whole)
         elif args.json:
@@ -70,9 +70,27 @@ def run(args: argparse.Namespace) -> int:
         else:
             print(as_table(found), flush=True)
         if not args.watch:
-            well = all(site["state"] in _WELL for site in found.values())
-            return GOOD if well else INCOMPLETE
+            return _verdict(place, found)
         time.sleep(EVERY_S)
+
+
+def _verdict(place: Destination, found: dict[str, dict[str, Any]]) -> int:
+    if isinstance(place, LocalDestination) and not _anything(place, found):
+        cluster, directory = place.cluster, place.directory
+        told = elsewhere(cluster, directory) or "; --dir, ORDERCAST_DIR or 'dir' names another one"
+        complain(f"looked in {directory.absolute()}: nothing of cluster {cluster.name!r}{told}")
+        return INCOMPLETE
+    well = all(site["state"] in _WELL for site in found.values())
+    return GOOD if well else INCOMPLETE
+
+
+def _anything(place: LocalDestination, found: dict[str, dict[str, Any]]) -> bool:
+    """Whether the directory has something of the cluster, or a site answers from elsewhere."""
+    from ordercast.net.cluster.processes import is_known, sites_here
+
+    here = sites_here(place.cluster, place.directory)
+    known = any(is_known(place.directory, site) for site in here)
+    return known or any("position" in status for status in found.values())
 
 
 async def _ask_all(place: Destination, site: str | None) -> dict[str, dict[str, Any]]:
@@ -166,16 +184,15 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
     """`state` is up, unwell (with reasons), down, elsewhere or retired."""
     from ordercast.model.errors import Error
     from ordercast.net.client.client import connect
-    from ordercast.net.cluster.processes import is_retired, log_file, pid_file, running
+    from ordercast.net.cluster.processes import is_known, is_retired, log_file, running
     from ordercast.net.cluster.sockets import answers
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
         if is_retired(directory, site):
             return {"state": "retired", "reasons": []}
-        log = log_file(directory, site)
-        traces = (directory / f"{site}.db", pid_file(directory, site), log)
-        if not any(trace.exists() for trace in traces):
+        if not is_known(directory, site):
             return {"state": "elsewhere", "reasons": []}
+        log = log_file(directory, site)
         hint = f" (its log: {log})" if log.exists() else ""
         return {"state": "down", "reasons": [f"no process runs it{hint}"]}
     try:

@@ -24,7 +24,7 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser, elsewhere=True)
+    cluster_arguments(parser, remote=True)
     parser.add_argument(
         "--site", metavar="SITE", help="whose deliveries; with a context: default, any site's"
     )

@@ -136,6 +136,8 @@ class Credentials:
                 "no certificate is given for a daemon elsewhere: name its file with cert=, or"
                 " use a context (see 'ordercast context --help')"
             )
+        if not self.cert.is_file():
+            raise ConfigError(f"{self.cert}: cannot be read")
         found = ClientCertificates((self._authority(self.cert), self.cert, self._key(self.cert)))
         clusters = {uri.removeprefix(_HEAD).split("/")[0] for uri in found.names}
         (cluster, *others) = sorted(clusters) or [""]
