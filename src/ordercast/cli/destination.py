@@ -95,7 +95,7 @@ class RemoteDestination:
         return self._doors
 
 
-Destination = LocalDestination | RemoteDestination
+Destination: TypeAlias = LocalDestination | RemoteDestination
 
 
 def place_arguments(parser: argparse.ArgumentParser) -> None:
