@@ -366,6 +366,13 @@ class ByRounds:
     def stable(self, group: Group) -> int:
         return self._stable.get(group, 0)
 
+    def stable_elsewhere(self, group: Group, members: Sequence[Site]) -> int:
+        """A round tells everybody the counts of all groups."""
+        entry = self._known.get(group)
+        if entry is None or entry[2] != len(members or self._named.get(group, ())):
+            return self.stable(group)
+        return max(entry[0], self.stable(group))
+
     def final(self, group: Group) -> int:
         return self._final.get(group, 0)
 
