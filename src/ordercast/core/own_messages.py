@@ -280,8 +280,8 @@ class OwnMessages:
                 self._count_released(batch, self._way(batch))
                 self.placed(batch)
             elif self.direct is not None and self.direct.known(batch):
-                # Earlier batches had their places when it left.
-                self._count_released(batch, self._way(batch))
+                self._released += 1
+                self._last_way = self._way(batch)  # earlier batches had their places when it left
                 self.submit(batch)
             else:
                 self._leave(batch)
