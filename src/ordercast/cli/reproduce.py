@@ -92,9 +92,11 @@ def _list(args: argparse.Namespace, wanted: "list[Reproduction]") -> int:
 
 
 def _tell(done: "Reproduced") -> None:
-    print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s")
+    kind = ", quick: other parameters" if done.quick else ""
+    print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s{kind}")
     for finding in done.findings:
-        print(f"  {finding.verdict:8}  {finding.statement}")
+        whose = "" if finding.kind == "claim" else f" ({finding.kind})"
+        print(f"  {finding.verdict:8}  {finding.statement}{whose}")
         print(textwrap.indent(textwrap.fill(finding.measured, _WIDTH), " " * 12))
     if done.failed:
         print(f"  {len(done.failed):,} runs failed, the first: {done.failed[0].error}")
