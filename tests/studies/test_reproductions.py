@@ -18,6 +18,7 @@ from ordercast.studies.gs.findings import (
     exponential_findings,
     extra_findings,
     table2_findings,
+    under_load_findings,
 )
 from ordercast.studies.page import Section, headline, page, quick_parameters, summary
 from ordercast.studies.reproduction import (
@@ -34,9 +35,10 @@ from ordercast.studies.stab.rounds import tracked
 
 DOCUMENTED = [
     "gs-table1", "gs-table2", "gs-graph1", "gs-graph2", "gs-graph3", "gs-graph4", "gs-graph5",
-    "gs-exponential", "gs-setup", "tom-table1", "tom-figure5", "swap-latency", "swap-locality",
-    "stab-table1", "stab-table4", "stab-figure6", "stab-figure7", "stab-figure8", "stab-figure9",
-    "stab-figure10", "stab-scale", "stab-load", "stab-trigger", "scale-forest",
+    "gs-exponential", "gs-load", "gs-setup", "tom-table1", "tom-figure5", "swap-latency",
+    "swap-locality", "stab-table1", "stab-table4", "stab-figure6", "stab-figure7",
+    "stab-figure8", "stab-figure9", "stab-figure10", "stab-scale", "stab-load", "stab-trigger",
+    "scale-forest",
 ]  # fmt: skip
 
 
@@ -94,7 +96,7 @@ def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> N
     assert points
     verb = "stability" if name.startswith("stab-") else "plan"
     own = {"network", "members", "busy", "loss", "limit", "messages", "sources", "sent_by",
-           "shape", "requests", "senders"}  # fmt: skip
+           "shape", "requests", "senders", "rate"}  # fmt: skip
     for config in points:
         drawn = {k: v for k, v in config.items() if k not in own}
         for option, value in drawn.items():
@@ -238,6 +240,26 @@ def test_exponential_sizes_are_judged_along_sites_and_along_sizes_and_of_the_loa
     assert "3.90 against 3.00 at 40" in found[1].measured
     section = Section(CATALOGUE["gs-exponential"], found, FULL)
     assert summary([section]) == "1 agree, 2 partly"  # lower depths: one claim, two axes
+
+
+def loaded(**delays: tuple[float, float, float]) -> list[Finding]:
+    """Mean delays at 10, 100 and 1,000 messages a second."""
+    rows = []
+    for protocol, found in delays.items():
+        for rate, delay in zip((10, 100, 1000), found, strict=True):
+            at = {"rate": rate, "size": 20, "protocol": protocol}
+            rows += [row("delay_mean_ms", delay, **at)]
+            rows += [row(f"frames_{kind}", 9.0, **at) for kind in ("data", "control")]
+    return under_load_findings(Results.of(rows))
+
+
+def test_whether_the_centre_is_the_bottleneck_is_computed() -> None:
+    usual = {"two_phase": (40.0, 41.0, 60.0)}
+    found = loaded(propagation=(30, 33, 90), centralized=(15, 120, 900), **usual)
+    assert verdicts(found) == [AGREES, AGREES, MEASURED]
+    assert "propagation 100, two_phase 1,000 or more, centralized 10." in found[0].measured
+    found = loaded(propagation=(30, 130, 900), centralized=(15, 20, 400), **usual)
+    assert verdicts(found) == [PARTLY, DIFFERS, MEASURED]  # two-phase has the later knee
 
 
 def test_table_2s_lower_bound_is_not_called_equality() -> None:

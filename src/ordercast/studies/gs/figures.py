@@ -116,6 +116,45 @@ def load_figure(x: str) -> Any:
     return draw
 
 
+def under_load_figure(results: Results) -> "Figure":
+    """Delay above, throughput below; a column for each size of groups."""
+    sizes = values(results, "size")
+    figure, axes = new_figure(5.8 * len(sizes), 8.0, 2, len(sizes), sharex=True, sharey="row")
+    for column, size in enumerate(sizes):
+        above, below = axes[column], axes[len(sizes) + column]
+        for place, protocol in enumerate(PROTOCOLS):
+            for ax, measure in ((above, "delay_mean_ms"), (below, "carried")):
+                spots = curve(results, "rate", measure, size=size, protocol=protocol)
+                draw_curve(ax, spots, _label(protocol), COLOURS[protocol], MARKERS[place])
+            end = knee(results, protocol, size)
+            above.axvline(end, color=COLOURS[protocol], lw=1.0, ls=":")
+        sites, groups = values(results, "sites")[0], values(results, "groups")[0]
+        title(above, f"Delay, {groups} groups of {size} among {sites} sites")
+        label(above, "", f"mean delay of a delivery, ms ({_P2P})")
+        title(below, "Messages carried; dotted above: the knees")
+        label(below, "messages a second, offered", "messages a second, carried")
+        for ax in (above, below):
+            log_axis(ax, "x", values(results, "rate"))
+    for row in (axes[: len(sizes)], axes[len(sizes) :]):
+        fit_means(row)
+    legend(axes[0])
+    return figure
+
+
+TWICE = 2.0  # times the delay at the lowest rate: the knee
+
+
+def knee(results: Results, protocol: str, size: int) -> float:
+    """The highest rate up to which the mean delay is at most twice that at the lowest rate."""
+    spots = curve(results, "rate", "delay_mean_ms", size=size, protocol=protocol)
+    end = spots[0].x
+    for spot in spots:
+        if spot.y > TWICE * spots[0].y:
+            break
+        end = spot.x
+    return end
+
+
 def exponential_figure(results: Results) -> "Figure":
     """Depth and load; against sites on the left, against the (mean) size on the right."""
     figure, axes = new_figure(12.0, 8.4, 2, 2)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.fits import correlation
-from ordercast.studies.gs.figures import SERIES, sized_curve
+from ordercast.studies.gs.figures import PROTOCOLS, SERIES, TWICE, knee, sized_curve
 from ordercast.studies.reproduction import (
     AGREES,
     DIFFERS,
@@ -506,6 +506,75 @@ def table2_findings(results: Results) -> list[Finding]:
             f"{at} propagation takes {percents(n, two_phase)} as many transmissions.",
         ),
     ]
+
+
+def under_load_findings(results: Results) -> list[Finding]:
+    return [
+        finding
+        for size in values(results, "size")
+        for finding in (
+            _bottleneck(results, size), _relieved(results, size), _control(results, size),
+        )
+    ]  # fmt: skip
+
+
+def _bottleneck(results: Results, size: int) -> Finding:
+    knees = {protocol: knee(results, protocol, size) for protocol in PROTOCOLS}
+    most = max(values(results, "rate"))
+    told = ", ".join(
+        f"{protocol} {rate:,g}{' or more' if rate == most else ''}"
+        for protocol, rate in knees.items()
+    )
+    return Finding(
+        f"The central site is a bottleneck, so D and N do not suffice (n = {size}).",
+        judged(
+            [knees["centralized"] < rate for name, rate in knees.items() if name != "centralized"]
+        ),
+        f"Messages a second up to which the mean delay is at most {TWICE:g} times that at the"
+        f" lowest rate: {told}.",
+        claim="The central site is a bottleneck, so D and N do not suffice.",
+    )
+
+
+def _relieved(results: Results, size: int) -> Finding:
+    """At the rates above the centre's knee."""
+    end = knee(results, "centralized", size)
+    ours, theirs, two_phase = (
+        curve(results, "rate", "delay_mean_ms", size=size, protocol=protocol)
+        for protocol in ("propagation", "centralized", "two_phase")
+    )
+    beyond = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.x > end]
+    told = "; ".join(
+        f"{a.x:,g} a second: {a.y:,.0f} against {b.y:,.0f} ms (two-phase {c.y:,.0f})"
+        for a, b, c in zip(ours, theirs, two_phase, strict=True)
+    )
+    return Finding(
+        f"Propagation alleviates the bottleneck of the centralized solution (§6; n = {size}).",
+        judged([a.y < b.y for a, b in beyond]) if beyond else MEASURED,
+        f"Quicker at {sum(a.y < b.y for a, b in beyond)} of {len(beyond)} rates above the centre's"
+        f" knee. {told}.",
+        claim="Propagation alleviates the bottleneck of the centralized solution (§6).",
+    )
+
+
+def _control(results: Results, size: int) -> Finding:
+    def per_message(protocol: str, measure: str) -> str:
+        spots = curve(results, "rate", measure, size=size, protocol=protocol)
+        return f"{spots[0].y:.1f} to {spots[-1].y:.1f}"
+
+    told = "; ".join(
+        f"{protocol} {per_message(protocol, 'frames_data')} of data and"
+        f" {per_message(protocol, 'frames_control')} of control"
+        for protocol in PROTOCOLS
+    )
+    rates = values(results, "rate")
+    return Finding(
+        f"Frames per message, with all control frames (n = {size}).",
+        MEASURED,
+        f"From {rates[0]:,g} to {rates[-1]:,g} messages a second: {told}. The tables count data"
+        " only; acknowledgements and rounds of stability are fewer per message the more is sent.",
+        kind=OURS,
+    )
 
 
 def setup_findings(results: Results) -> list[Finding]:
