@@ -118,7 +118,7 @@ def sessions_findings(results: Results) -> list[Finding]:
         ),
         Finding(
             "TOM is equal or better than MG and MP.",
-            judged([known["tom"][n] <= min(known[p][n] for p in others) for n in hosts]),
+            judged([known["tom"][n] <= known[p][n] for p in others for n in hosts]),
             f"{at} TOM {listed('tom')}; {'; '.join(f'{NAMES[p]} {listed(p)}' for p in others)}. The"
             " printed cost leaves out the way of the final header down the tree (errata TOM-3)."
             f" By the printed formulas: {'; '.join(readings.values())}.",
@@ -139,7 +139,7 @@ def _printed(results: Results, hosts: Sequence[int], height: str) -> str:
     measure = "figure_5" if height == "log_B n" else "figure_5_receivers"
     by = {p: {s.x: s.y for s in of_members(results, "sites", measure, p)} for p in _TREES}
     holds = {
-        other: [n for n in hosts if by["tom"][n] <= by[other][n]]
+        other: [n for n in hosts if by["tom"][n] <= by[other][n] + 1e-9]
         for other in _TREES
         if other != "tom"
     }
