@@ -298,6 +298,8 @@ class Admission:
     def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
         """Whether there is room and nobody in line, or the room was granted in line. No seq is
         given while the site is closed, or before `follow` has looked at a new layout."""
+        if self._causal:
+            self._window.require_past()
         ready = self._is_current() and self.open()
         if turn is None:
             return ready and not self._line and self._has_room(messages, size)
@@ -423,6 +425,7 @@ class Admission:
         site is open, and the batch has a domain. Nothing is changed when this raises."""
         batch_bytes(payloads, self._message_bytes)
         self._window.require_stream(group, members)
+        self._window.require_past()
         batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
         if not self._has_room(len(payloads), batch.size):
             raise self.window_full()
@@ -469,6 +472,7 @@ class Admission:
                     self._lists.pop(group, None)
         if refused:
             self._drop(refused)
+        self._window.forget_skipped(self.numbers)
         return refused
 
     def _goes_on(self, group: Group, members: tuple[Site, ...]) -> bool | None:
@@ -506,6 +510,10 @@ class Admission:
         self.settle()
         return self._bytes
 
+    def numbers(self, group: Group) -> bool:
+        """Whether this run has given seqs of the group, and the group is not forgotten since."""
+        return group in self._last or group in self._last_listed
+
     def last_seq(self, group: Group) -> int | None:
         """The seq of the last message to the group. Later ones were refused, perhaps in an earlier
         run. None: not known yet."""
@@ -523,6 +531,6 @@ class Admission:
     def _last_of(self, group: Group, reserved: int) -> int:
         """The seq of the last message. If nothing is reserved, seqs up to `reserved` may be skipped
         ones."""
-        if reserved >= self._window.next_seq(group):
+        if reserved and reserved >= self._window.next_seq(group):
             return reserved
         return self._window.last_seq(group)
