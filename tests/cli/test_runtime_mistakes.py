@@ -102,7 +102,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),
         ("export c.toml", "the following arguments are required: OUT"),
         ("export c.toml out", ".ordercast"),
-        ("backup c.toml a", "the following arguments are required: FILE"),
+        ("backup c.toml", "the following arguments are required: FILE"),
         ("backup c.toml q out", "c.toml: there is no site 'q'"),
         ("backup c.toml a out", "a.db: there is no such store"),
         ("restore c.toml a none", "none: there is no such file"),

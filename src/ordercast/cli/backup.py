@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     from ordercast.model.errors import ConfigError
     from ordercast.net.store.backup import back_up
 
-    cluster, directory = cluster_of(args)
+    cluster, directory = cluster_of(args, "backup")
     store = store_of(cluster, args.site, directory)
     if not store.exists():
         raise ConfigError(f"{store}: there is no such store{elsewhere(cluster, directory)}")

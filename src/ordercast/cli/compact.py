@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from ordercast.net.cluster import processes
     from ordercast.net.store.compaction import compact
 
-    cluster, directory = cluster_of(args)
+    cluster, directory = cluster_of(args, "compact")
     store = store_of(cluster, args.site, directory)
     daemon = processes.running(directory, args.site)
     if daemon is not None:

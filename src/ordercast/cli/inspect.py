@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import as_bytes, cluster_arguments, elsewhere, store_of, table_lines
+from ordercast.cli.runtime import (
+    as_bytes,
+    cluster_arguments,
+    cluster_of,
+    elsewhere,
+    store_of,
+    table_lines,
+)
 from ordercast.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,14 +51,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _stores(args: argparse.Namespace) -> list[Path]:
-    from ordercast.net.cluster.file import read_cluster
     from ordercast.net.cluster.processes import sites_here
 
-    file = Path(args.cluster)
-    if not args.sites and _is_store(file):
-        return [file]
-    cluster = read_cluster(args.cluster)
-    directory = cluster.directory(args.dir)
+    if args.cluster is not None and not args.sites and _is_store(Path(args.cluster)):
+        return [Path(args.cluster)]
+    cluster, directory = cluster_of(args, "inspect")
     if args.sites:
         return [store_of(cluster, site, directory) for site in args.sites]
     paths = [store_of(cluster, site, directory) for site in sites_here(cluster, directory)]

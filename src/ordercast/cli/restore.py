@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from ordercast.net.store.backup import restore
     from ordercast.net.store.places import require_place
 
-    cluster, directory = cluster_of(args)
+    cluster, directory = cluster_of(args, "restore")
     store = store_of(cluster, args.site, directory)
     daemon = processes.running(directory, args.site)
     if daemon is not None:
