@@ -16,6 +16,7 @@ from ordercast.model.errors import (
     PeerRefused,
     StoreCorrupt,
     TooLarge,
+    TurnLost,
     UnknownGroup,
     WindowFull,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "Rollback",
     "StoreCorrupt",
     "TooLarge",
+    "TurnLost",
     "UnknownGroup",
     "WindowFull",
     "__version__",

@@ -79,7 +79,7 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
     from ordercast.net.client.client import connect
     from ordercast.net.cluster.processes import is_retired, log_file, pid_file, running
     from ordercast.net.cluster.sockets import answers
-    from ordercast.net.site.status import troubles
+    from ordercast.net.site.status import troubles, warnings
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
         if is_retired(directory, site):
@@ -102,8 +102,9 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
         return {"state": "down", "reasons": [str(error)]}
     if is_retired(directory, site):
         return {"state": "retired", "reasons": [], **status}
-    reasons = troubles(status)
-    return {"state": "unwell" if reasons else "up", "reasons": reasons, **status}
+    reasons, near = troubles(status), warnings(status)
+    state = "unwell" if reasons else "up"
+    return {"state": state, "reasons": reasons, "warnings": near, **status}
 
 
 _COLUMNS = (
@@ -115,6 +116,7 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
     lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
+        lines.extend(f"{site}: {warning}" for warning in status.get("warnings", ()))
         lines.extend(
             f"{site}: link to {link['peer']} goes through {link['through']}"
             for link in status.get("links", ())

@@ -11,10 +11,11 @@ import logging
 import os
 import re
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, TurnLost
 from ordercast.net.admin.frames import (
     VERSION,
     Answer,
@@ -22,14 +23,20 @@ from ordercast.net.admin.frames import (
     ClientFrame,
     ClientHello,
     Confirm,
+    ConfirmRead,
     DaemonRefusal,
     DigestRequest,
     Failed,
+    Follow,
     Grant,
+    ReaderRemoval,
+    ReaderReset,
+    ReadRange,
     Send,
     StatusRequest,
     Subscribe,
     Targets,
+    TurnGiven,
     Unsubscribe,
     Watch,
     Welcome,
@@ -42,6 +49,8 @@ from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.sockets import remove_stale, socket_path
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.subscription import Subscription, observed
+from ordercast.net.site.named_readers import ReaderPlace
+from ordercast.net.site.named_stream import NamedBatches
 from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
 
@@ -53,6 +62,11 @@ MOST_SUBSCRIPTIONS = 16  # the most of one connection
 HELLO_S = 5.0
 MOST_CAUSES = 64  # the most causes that are logged
 UNSENT_BYTES = 64 * 1024 * 1024  # the most that waits for a client that does not read
+
+Question: TypeAlias = (
+    Confirm | StatusRequest | Change | DigestRequest | ConfirmRead | ReaderReset | ReaderRemoval
+)
+"""A frame that is answered by its id."""
 
 _TURNS = 5  # turns of the event loop until an accepted connection is here: three are enough
 _NUMBERS = re.compile(r"\d+")
@@ -190,6 +204,7 @@ class _Connection:
         self.wire = wire
         self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
+        self._followed: dict[int, NamedBatches] = {}  # of named readers
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._targets: Targets | None = None  # those that the client was told
         loop = asyncio.get_running_loop()
@@ -201,6 +216,8 @@ class _Connection:
 
     def lost(self) -> None:
         self._deadline.cancel()
+        for followed in self._followed.values():
+            followed.close()
         for subscription in self._subscriptions.values():
             if subscription.keep and self.session is not None:
                 self.session.park(subscription)
@@ -220,12 +237,15 @@ class _Connection:
             self.session.send(frame)
         elif isinstance(frame, Watch):
             self.session.watch(frame)
-        elif isinstance(frame, Subscribe):
+        elif isinstance(frame, Subscribe | Follow | ReadRange):
             self._subscribe(frame)
         elif isinstance(frame, Grant):
             if frame.id in self._subscriptions:
                 self._subscriptions[frame.id].grant(frame.messages, frame.bytes, frame.read)
         elif isinstance(frame, Unsubscribe):
+            followed = self._followed.pop(frame.id, None)
+            if followed is not None:
+                followed.close()
             subscription = self._subscriptions.pop(frame.id, None)
             if subscription is not None:
                 subscription.close()
@@ -268,13 +288,16 @@ class _Connection:
             self._targets = targets
             self.wire.send(targets)
 
-    def _subscribe(self, frame: Subscribe) -> None:
+    def _subscribe(self, frame: Subscribe | Follow | ReadRange) -> None:
         if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
             self.wire.send(
                 Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS} subscriptions")
             )
             return
         assert self.session is not None
+        if not isinstance(frame, Subscribe):
+            self._subscriptions[frame.id] = self._read_named(frame)
+            return
         subscription = self.session.parked(frame.id)
         if subscription is None or not subscription.resume(self.wire, frame.start, frame.attempt):
             subscription = self._begin(frame)
@@ -289,16 +312,41 @@ class _Connection:
         batches = stream.batches(frame.start, attempt)
         return Subscription(frame.id, batches, self.wire, keep=stream.log is None)
 
-    def _ask(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
+    def _read_named(self, frame: Follow | ReadRange) -> Subscription:
+        named = self.site.named
+        if isinstance(frame, ReadRange):
+            batches = NamedBatches(named, frame.reader, span=(frame.start, frame.end))
+        else:
+            place = ReaderPlace(frame.number, frame.position, max(frame.attempt, 1))
+            batches = self._followed[frame.id] = NamedBatches(
+                named,
+                frame.reader,
+                "*" if frame.groups == ("*",) else frame.groups,
+                place=place if frame.number else None,
+                on_turn=lambda *turn: self.wire.send(TurnGiven(frame.id, *turn)),
+            )
+        return Subscription(frame.id, batches, self.wire, keep=False)
+
+    def _ask(self, frame: Question) -> None:
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
-    async def _answer(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
+    async def _answer(self, frame: Question) -> None:
         body = b""
         try:
             if isinstance(frame, Confirm):
                 await self.site.confirm(frame.position, frame.attempt or None)
+            elif isinstance(frame, ConfirmRead):
+                followed = self._followed.get(frame.follow)
+                if followed is None:
+                    raise TurnLost("this client follows no such reader any more")
+                await followed.confirm(frame.position, frame.attempt or None)
+            elif isinstance(frame, ReaderReset):
+                position = await self.site.named.reset(frame.reader, frame.position)
+                body = msgspec.json.encode(position)
+            elif isinstance(frame, ReaderRemoval):
+                await self.site.named.remove(frame.reader)
             elif isinstance(frame, Change):
                 await self.site.change(frame.edits, frame.name)
                 # Before the answer, because the client may send to a new group at once.

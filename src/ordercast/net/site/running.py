@@ -26,6 +26,7 @@ from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
+from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
@@ -99,6 +100,15 @@ class RunningSite:
         self.presence = Presence(self.core, lambda: self.driver.fed_at)
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
+        self.named = NamedReaders(
+            site,
+            self.stream,
+            store,
+            cluster.reader_limits(),
+            durable=self.durable,
+            groups=lambda: self.core.layout.groups,
+            keep=self._keep_rows,
+        )
         self.handover = self._open_handover(hooks)
         self.digests = DigestExchange(
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
@@ -133,7 +143,7 @@ class RunningSite:
             lag=Lag(
                 limits.unread_messages, limits.unread_bytes, self.cluster.slow_member == "shed"
             ),
-            embedded=embedded,
+            embedded=embedded and self.cluster.unnamed_reader,
             hold=self.driver.hold,
             shed=self._was_shed,
             gaps=[gap_from_json(position, detail) for position, detail in store.gaps()],
@@ -204,6 +214,7 @@ class RunningSite:
     async def start(self) -> None:
         await self.transport.start()
         self.driver.start()
+        self.named.start()
         if self.presence.excludes:
             self._look()
 
@@ -265,6 +276,7 @@ class RunningSite:
         self.store.keep_points(self.points.news())
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
+        self.named.close(why)
         self.stream.close(why)
         self.sender.close(why)
         for done in chain(self._confirming, *self._committing):
@@ -294,9 +306,13 @@ class RunningSite:
             raise Error(f"position {position} cannot be confirmed: {self._closed}")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirming.append(done)
+        self._keep_rows()
+        await done
+
+    def _keep_rows(self) -> None:
+        """Write the application's own rows soon."""
         self.rows_due = True
         self.driver.wake()
-        await done
 
     def requested(self, client: bytes, number: int) -> SeqRange | None:
         """The seqs of a client's request that was accepted, or whose seqs are reserved. A reserved
@@ -362,7 +378,8 @@ class RunningSite:
         self.rows_due = False
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
-        self._committing.append(self._confirming)
+        written.readers, written.readers_gone, waiting = self.named.rows()
+        self._committing.append([*self._confirming, *waiting])
         if self._confirming:
             written.confirmed = self.stream.confirmed
             written.confirmed_attempt = self.stream.confirmed_attempt

@@ -9,6 +9,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.observation import holders, untold
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
+from ordercast.net.site.named_readers import reader_warnings
 from ordercast.net.site.running import RunningSite
 
 _NOT_THERE = ("no majority", "excluded", "returning")
@@ -40,6 +41,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "settled": site.settled(),
         "confirmed": stream.confirmed,
         "lag": stream.lag,
+        "readers": site.named.status(),
         "window": {
             "messages": own.unstable + core.admission.messages,
             "bytes": own.unstable_bytes + core.admission.bytes,
@@ -125,6 +127,11 @@ def _dissemination(site: RunningSite) -> dict[str, Any]:
 def _failure(site: RunningSite) -> str | None:
     failed = site.store.failed
     return None if failed is None else " ".join(str(failed).split())
+
+
+def warnings(status: dict[str, Any]) -> list[str]:
+    """What will go wrong if nobody looks after it; the site itself is healthy."""
+    return reader_warnings(status["readers"])
 
 
 def troubles(status: dict[str, Any]) -> list[str]:

@@ -19,6 +19,7 @@ from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.messages import Placed
 from ordercast.net.cluster.directory import append_own
 from ordercast.net.store.log_end import Cut
+from ordercast.net.store.reader_rows import READERS_TABLE
 from ordercast.net.store.rows import (
     ACCEPTED,
     APPLICATION,
@@ -125,6 +126,7 @@ def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durabil
         _sync_folder(path.parent)
     require_ours(db, path)
     _write_ahead(db, path)
+    db.execute(READERS_TABLE)  # a store that was made before there were named readers
     # NORMAL: nothing waits for the disk at a commit, yet the file stays whole after a power cut.
     db.execute(f"PRAGMA synchronous={'FULL' if durability == 'sync' else 'NORMAL'}")
     db.execute("PRAGMA fullfsync=1")  # macOS: fsync alone does not reach the platter
