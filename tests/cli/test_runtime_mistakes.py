@@ -97,6 +97,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("group join c.toml alpha b --via a", "--via: site 'a' does not run from"),
         ("certs c.toml", "c.toml: has no [tls] dir; name a directory with --out"),
         ("certs c.toml --out x --site d", "x: has no authority (ca.pem, ca.key)"),
+        ("certs c.toml --out x --client billing", "x: has no authority (ca.pem, ca.key)"),
         ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),
         ("export c.toml", "the following arguments are required: OUT"),
         ("export c.toml out", ".ordercast"),

@@ -10,10 +10,11 @@ from pathlib import Path
 from ordercast.cli import VERBS
 from ordercast.net.cluster.config import Cluster, LimitsConfig, Timeouts
 from ordercast.net.cluster.file import cluster_of_groups, parse_cluster
+from ordercast.net.daemon.desk import ClientDesk
 from ordercast.net.daemon.metrics import exposition
+from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
-from ordercast.net.site.status import status_of
 from support.harness.loops import in_loop
 from support.harness.ports import free_ports
 
@@ -67,7 +68,7 @@ def test_the_commands_of_operations_run_in_their_order(tmp_path: Path) -> None:
 def test_the_file_shown_with_defaults_has_the_defaults() -> None:
     shown = parse_cluster(blocks(OPERATIONS, "toml")[1], source="page")
     plain = cluster_of_groups({"alpha": ["a", "b"]}, name="demo")
-    tables = {"limits", "timeouts", "tls", "multicast", "sites", "groups", "source"}
+    tables = {"limits", "timeouts", "tls", "multicast", "sites", "groups", "grants", "source"}
     settings = {field.name for field in fields(Cluster)} - tables
     for name in settings | {"limits", "timeouts", "tls", "multicast"}:
         assert getattr(shown, name) == getattr(plain, name), name
@@ -85,7 +86,9 @@ def test_every_runtime_verb_is_in_the_table() -> None:
 @in_loop
 async def test_every_field_of_the_status_and_every_metric_is_explained() -> None:
     async with local_cluster({"alpha": ["a", "b"]}) as cluster:
-        status = status_of(site_of(cluster["a"]))
+        desk = ClientDesk(site_of(cluster["a"]), ClientLimits(1, 1))
+        status = desk.status()
+        desk.close()
     told = set(re.findall(r"`(\w+)`", section("Status")))
     assert set(status) - {"site", "cluster"} <= told
     found = exposition(status)

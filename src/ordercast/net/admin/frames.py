@@ -1,4 +1,4 @@
-"""The frames between a client and a daemon over the admin socket, and their encoding.
+"""The frames between a client and a daemon, and their encoding.
 
 A frame is four bytes of length, big-endian, and a msgpack array whose first element is its kind.
 Everything has a limit. The first frame of a client is `ClientHello`; the daemon answers `Welcome`.
@@ -47,6 +47,8 @@ STAGES = ("", "accepted", "ordered", "stable")
 
 
 class ClientHello(Packed, frozen=True, tag=1):
+    """A client that does not know the cluster's name, or which site answers, says "" for it."""
+
     version: int
     cluster: Name
     site: Name
@@ -87,7 +89,7 @@ class Subscribe(Packed, frozen=True, tag=4):
     attempt: Natural = 0
 
 
-class Grant(Packed, frozen=True, tag=5):
+class Credit(Packed, frozen=True, tag=5):
     """So much more may be sent to the subscription; the client has read up to `read`."""
 
     id: Ordinal
@@ -180,7 +182,7 @@ ClientFrame: TypeAlias = (
     | Send
     | Watch
     | Subscribe
-    | Grant
+    | Credit
     | Unsubscribe
     | Confirm
     | StatusRequest
@@ -206,6 +208,16 @@ class Targets(Packed, frozen=True, tag=9):
     domains: tuple[tuple[Site, ...], ...]
 
 
+class ServedCluster(Packed, frozen=True):
+    """What a client needs to know of the cluster."""
+
+    name: str
+    deliver: str
+    on_failure: str
+    causal: bool
+    message_bytes: int
+
+
 class Welcome(Packed, frozen=True, tag=1):
     """`messages` and `bytes`: how much a client may have under way that is not yet accepted."""
 
@@ -216,6 +228,7 @@ class Welcome(Packed, frozen=True, tag=1):
     messages: int
     bytes: int
     targets: Targets
+    served: ServedCluster
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2):
@@ -224,6 +237,7 @@ class DaemonRefusal(Packed, frozen=True, tag=2):
 
     reason: Text
     final: bool
+    kind: str = "Error"
 
 
 class StagesReached(Packed, frozen=True, tag=3):
@@ -261,6 +275,19 @@ class Shed(Packed, frozen=True, tag=8):
     count: int
 
 
+class Withheld(Packed, frozen=True, tag=12):
+    """In place of a batch: its messages are not for this client, which has no grant to read
+    them."""
+
+    id: int
+    position: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        return self.position + self.count - 1
+
+
 class Opened(Packed, frozen=True, tag=10):
     """Between two batches of a subscription: an epoch opens."""
 
@@ -275,7 +302,7 @@ class Rolled(Packed, frozen=True, tag=11):
     rolled: Rollback
 
 
-class TurnGiven(Packed, frozen=True, tag=12):
+class TurnGiven(Packed, frozen=True, tag=13):
     """A follower has the turn: deliveries come from behind `position`, in `attempt`. `number`: of
     the reader."""
 
@@ -285,7 +312,7 @@ class TurnGiven(Packed, frozen=True, tag=12):
     attempt: int
 
 
-class RangeEnd(Packed, frozen=True, tag=13):
+class RangeEnd(Packed, frozen=True, tag=14):
     """All of a range was sent."""
 
     id: int
@@ -314,6 +341,7 @@ DaemonFrame: TypeAlias = (
     | Rejected
     | SubscribedBatches
     | Shed
+    | Withheld
     | Answer
     | Failed
     | Targets
@@ -379,7 +407,7 @@ class Wire(asyncio.Protocol):
         self._decode = decode
         self._on_frame = on_frame
         self._on_lost = on_lost
-        self._on_made = on_made
+        self.on_made = on_made
         self._splitter = Splitter()
         self._out: list[bytes] = []
         self._size = 0
@@ -387,8 +415,8 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
-        if self._on_made is not None:
-            self._on_made(self)
+        if self.on_made is not None:
+            self.on_made(self)
 
     def data_received(self, data: bytes) -> None:
         try:

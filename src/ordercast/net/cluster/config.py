@@ -18,6 +18,7 @@ from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.order.registry import builder_for, misfit
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError
+from ordercast.model.grants import Grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
@@ -32,11 +33,12 @@ FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from mem
 
 @dataclass(frozen=True, slots=True)
 class SiteConfig:
-    """Where a site listens; `metrics` is its second address, for metrics and health."""
+    """Where a site listens: for other sites; for metrics and health; for clients from elsewhere."""
 
     name: Site
     address: tuple[str, int]
     metrics: tuple[str, int] | None = None
+    clients: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class Cluster:
     secret: Path | None = None  # the file, where links have no certificates
     dissemination: str = UNICAST
     multicast: MulticastConfig | None = None  # None unless dissemination is multicast
+    grants: Grants = field(default_factory=Grants)
     source: str = "cluster"
 
     # --- sites ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from ordercast.core.order.registry import PROTOCOLS, misfit
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError
+from ordercast.model.grants import read_grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
@@ -41,7 +42,7 @@ _CHOICES = {
     "builder": (*NAMED, AUTO),
     "dissemination": WAYS,
 }
-_TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
+_TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups", "grants")
 _CLUSTER = (
     "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
     "durability", "voters", "retired", "slow_member", "unnamed_reader", "open", "insecure",
@@ -91,6 +92,7 @@ def cluster_of_groups(
     timeouts: Mapping[str, Any] | None = None,
     tls: Mapping[str, Any] | None = None,
     multicast: Mapping[str, Any] | None = None,
+    grants: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Cluster:
     """A cluster without a file; options are those of `[cluster]`. A site without an address gets
@@ -106,7 +108,7 @@ def cluster_of_groups(
         "groups": _lists(groups),
     }
     tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
-    for table, values in tables.items():
+    for table, values in {**tables, "grants": grants}.items():
         if values is not None:
             data[table] = dict(values)
     return cluster_of_data(data, source="cluster", base=Path(), any_port=True)
@@ -132,6 +134,9 @@ def cluster_of_data(
     directory, insecure = _tls(_table(data, "tls", source), given, source, base)
     if directory is None and not insecure:
         _require_loopback(sites, source)
+    secret = _secret(given, name, source, base, tls=directory is not None, insecure=insecure)
+    if directory is None:
+        _require_safe_doors(sites, source, secret=secret is not None)
     cluster = Cluster(
         name=name,
         sites=sites,
@@ -143,8 +148,9 @@ def cluster_of_data(
         timeouts=_timeouts(_table(data, "timeouts", source), source),
         tls=None if directory is None else TlsFiles(directory),
         insecure=insecure,
-        secret=_secret(given, name, source, base, tls=directory is not None, insecure=insecure),
+        secret=secret,
         multicast=_multicast(data, options, name, sites, source),
+        grants=read_grants(_table(data, "grants", source), source),
         source=source,
         **options,
     )
@@ -227,21 +233,23 @@ def _sites(given: Mapping[str, Any], source: str, *, least_port: int) -> dict[Si
         where = f"{source}: sites.{name}"
         if not isinstance(table, dict):
             raise ConfigError(f"{where}: must be a table with 'address', not {shown(table)}")
-        require_keys(table, ("address", "metrics"), where)
+        require_keys(table, ("address", "metrics", "clients"), where)
         if "address" not in table:
             raise ConfigError(f'{where}.address is missing (write address = "HOST:PORT")')
         address = parse_address(table["address"], f"{where}.address", least_port)
-        metrics = None
-        if "metrics" in table:
-            metrics = parse_address(table["metrics"], f"{where}.metrics", least_port)
-        for field, (host, port) in (("address", address), ("metrics", metrics or ("", 0))):
+        others = {
+            field: parse_address(table[field], f"{where}.{field}", least_port)
+            for field in ("metrics", "clients")
+            if field in table
+        }
+        for field, (host, port) in {"address": address, **others}.items():
             if not port:
                 continue
             key = ("127.0.0.1" if host.lower() == "localhost" else host.lower(), port)
             if key in taken:
                 raise ConfigError(f"{where}.{field}: {table[field]!r} is taken by {taken[key]}")
             taken[key] = f"sites.{name}.{field}"
-        found[name] = SiteConfig(name, address, metrics)
+        found[name] = SiteConfig(name, address, **others)
     require_distinct(found, f"{source}: sites")
     return found
 
@@ -375,6 +383,18 @@ def _require_loopback(sites: Mapping[Site, SiteConfig], source: str) -> None:
                 f"{source}: sites.{name}.address: {site.address[0]!r} is not a loopback address:"
                 " give [tls] dir (see 'ordercast certs'), or insecure = true under [tls]"
             )
+
+
+def _require_safe_doors(sites: Mapping[Site, SiteConfig], source: str, *, secret: bool) -> None:
+    """Without certificates clients must be on this machine, and prove the secret."""
+    for name, site in sites.items():
+        if site.clients is None or (secret and is_loopback(site.clients[0])):
+            continue
+        lacks = "is not a loopback address" if secret else "has no secret to ask for"
+        raise ConfigError(
+            f"{source}: sites.{name}.clients: {site.clients[0]!r} {lacks}:"
+            " give [tls] dir (see 'ordercast certs')"
+        )
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ class Transport:
         self._peers = Peers(site, addresses, self.times, identity.terms)
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # that have not ended
-        self._strangers = Strangers(self.limits, self.times)
+        self._strangers: Strangers[Connection] = Strangers(self.limits, self.times)
         self._tick: asyncio.TimerHandle | None = None
         self._ticked_at = self._certificates_at = 0.0
         self._server: asyncio.Server | None = None

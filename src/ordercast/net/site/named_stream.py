@@ -44,16 +44,19 @@ class NamedBatches:
         *,
         place: ReaderPlace | None = None,
         span: tuple[int, int] | None = None,
+        admit: Callable[[Iterable[Group] | None], None] | None = None,
         on_turn: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        """`on_turn` is called with the reader's number, the position that reading goes on behind,
-        and the attempt, when the follower has the turn."""
+        """`admit` raises an Error for whoever may not read the reader's groups (None: all).
+        `on_turn` is called with the reader's number, the position that reading goes on behind, and
+        the attempt, when the follower has the turn."""
         self.name = name
         self._named = named
         self._stream = named.stream
         self._groups = groups
         self._place = place
         self._span = span
+        self._admit = admit
         self._on_turn = on_turn
         self._turn: ReaderTurn | None = None
         self._entered: asyncio.Future[ReaderTurn] = asyncio.get_running_loop().create_future()
@@ -109,6 +112,8 @@ class NamedBatches:
             return self._cursor, self._row
         if self._span is not None:
             row = self._named.reader(self.name).row
+            if self._admit is not None:
+                self._admit(row.groups)
             cursor = self._stream.watch(self._span[0])
             cursor.whole = True
         else:
@@ -136,6 +141,8 @@ class NamedBatches:
                     raise another_reader(self.name, self._named.site) from None
             else:
                 reader = await self._named.open(self.name, self._groups)
+            if self._admit is not None:
+                self._admit(reader.row.groups)
             self._turn = self._named.enter(reader, self._place)
             if not self._entered.done():
                 self._entered.set_result(self._turn)

@@ -148,6 +148,7 @@ class RunningSite:
             shed=self._was_shed,
             gaps=[gap_from_json(position, detail) for position, detail in store.gaps()],
             opened=opened,
+            entered=store.entered(),
             rolled=store.rollbacks(),
             confirmed_attempt=store.confirmed_attempt,
             restored=store.logged,
@@ -159,7 +160,7 @@ class RunningSite:
             self.cluster.name,
             self.site,
             lambda peer, frame: self.transport.send(peer, [frame]),
-            self.stream.opened_as,
+            self.stream,
             folder=None if path is None else path.with_suffix(".snapshots"),
             hooks=hooks,
         )
