@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from ordercast import Client, ConfigError, Delivery, Forgotten, TurnLost, blocking
+from ordercast import (
+    Client,
+    ConfigError,
+    DeliveredBatch,
+    Delivery,
+    Forgotten,
+    NotGranted,
+    TurnLost,
+    blocking,
+)
 from support.clusters.served import Served, served
 from support.harness.loops import in_loop
 
@@ -190,23 +199,60 @@ async def test_an_idle_daemon_that_nobody_reads_shows_no_lag(tmp_path: Path) -> 
 async def test_scripts_without_asyncio_have_named_readers(tmp_path: Path) -> None:
     async with served(tmp_path, ALONE) as sites:
 
+        def text(item: Any) -> str:
+            return str(item.payload.decode())
+
         def script() -> list[str]:
             with blocking.connect(sites.cluster.cluster, "a", dir=sites.directory) as node:
-                for text in (b"one", b"two", b"three"):
-                    node.multicast("alpha", text).stable()
+                for payload in (b"one", b"two", b"three"):
+                    node.multicast("alpha", payload).stable()
                 found = []
                 for item in node.deliveries(reader="r", groups=["alpha"]):
-                    found.append(item.payload.decode())
+                    found.append(text(item))
                     node.confirm(item.position, reader="r")
                     if len(found) == 2:
                         break
-                found += [item.payload.decode() for item in node.read("r", 1, 3)]
+                found += [text(item) for item in node.read("r", 1, 3)]
                 assert node.reset_reader("r", 3) == 3
-                found += [next(iter(node.batches(reader="r"))).payloads[0].decode()]
+                for batch in node.batches(reader="r"):
+                    assert isinstance(batch, DeliveredBatch)
+                    found += [each.decode() for each in batch.payloads]
+                    break
                 node.remove_reader("r")
                 return found
 
         assert await asyncio.to_thread(script) == ["one", "two", "one", "two", "three", "three"]
+
+
+@in_loop
+async def test_a_named_reader_needs_the_grants_of_all_its_groups(tmp_path: Path) -> None:
+    grants = {"socket": ["send:*", "read:alpha"]}
+    async with served(tmp_path, ALONE, grants=grants) as sites, sites.connect("a") as client:
+        node = sites.cluster["a"]
+        await send(client, "a1", "b1", "a2")
+        for name, groups in (("all", "*"), ("stock", ["beta"]), ("both", ["alpha", "beta"])):
+            reader = node.deliveries(reader=name, groups=groups)
+            await take(reader, 1)
+            await reader.aclose()
+        assert await take(client.deliveries(reader="sales", groups=["alpha"]), 2) == [
+            (1, "a1"), (3, "a2"),
+        ]  # fmt: skip
+        for items in (
+            client.deliveries(reader="all"),
+            client.deliveries(reader="stock"),
+            client.deliveries(reader="both"),
+            client.deliveries(reader="new", groups=["beta"]),
+            client.deliveries(reader="new", groups="*"),
+            client.read("both", 1, 3),
+        ):
+            with pytest.raises(NotGranted, match="socket has no grant read:"):
+                await anext(items)
+        assert [item.position async for item in client.read("sales", 1, 3)] == [1, 3]
+        with pytest.raises(NotGranted, match="admin"):
+            await client.reset_reader("sales", 1)
+        with pytest.raises(NotGranted, match="admin"):
+            await client.remove_reader("sales")
+        assert sorted((await client.status())["readers"]) == ["all", "both", "sales", "stock"]
 
 
 async def _followers(sites: Served, name: str) -> int:
