@@ -3,7 +3,7 @@ look as good and are not."""
 
 import pytest
 
-from support.models.once.mutants import MUTANTS, StampsUnstable
+from support.models.once.mutants import MUTANTS, RefusalNotRecorded, StampsUnstable
 from support.models.once.rule import DELIVER, DUPLICATE, EXPIRED, FENCED, GAP, Request, Table
 from support.models.once.world import World, judged
 
@@ -11,8 +11,8 @@ CAUGHT = {
     "HoldsRelay": 1, "RepeatsUnaccepted": 4, "RepeatsUnordered": 6, "PrunesSet": 13,
     "FloorOfAccepted": 1, "KeepsTableWhenCut": 117, "LosesTableOnRestart": 2, "HandsNothing": 9,
     "HandsCurrentTable": 190, "DropsAtOrdering": 48, "ResolvesListAnew": 5, "ForgetsEvicted": 19,
-    "BoundsBySite": 4, "EvictsByClock": 52, "RefusalNotRecorded": 655, "RefusalOnlyMarked": 58,
-    "AsksForItsMark": 4,
+    "BoundsBySite": 4, "EvictsByClock": 52, "TakesOldForDuplicate": 58,
+    "LooksBeforeEntry": 23_135, "AsksForItsMark": 4,
 }  # fmt: skip
 
 
@@ -52,7 +52,17 @@ def test_a_rule_that_is_wrong_is_caught(name: str) -> None:
 
 
 def test_every_mutant_has_its_schedule() -> None:
-    assert {one.__name__ for one in MUTANTS} == {*CAUGHT, StampsUnstable.__name__}
+    by_hand = {StampsUnstable.__name__, RefusalNotRecorded.__name__}
+    assert {one.__name__ for one in MUTANTS} == {*CAUGHT, *by_hand}
+
+
+@pytest.mark.parametrize(("kind", "right"), [(World, True), (RefusalNotRecorded, False)])
+def test_a_number_does_not_wait_for_one_that_was_refused(kind: type[World], *, right: bool) -> None:
+    table = kind(0).new_table("a")
+    table.horizon = 4
+    assert table.log(request(1, stamp=5)) == DELIVER
+    assert table.log(request(2, 1, stamp=3)) == EXPIRED  # another daemon, which knew of less
+    assert table.log(request(3, 2, stamp=5)) == (DELIVER if right else GAP)
 
 
 @pytest.mark.parametrize(("kind", "right"), [(World, True), (StampsUnstable, False)])

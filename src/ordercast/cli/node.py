@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ordercast.cli.command import GOOD, UsageError
-from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+from ordercast.cli.runtime import cluster_arguments, cluster_of, new_argument, print_line
 from ordercast.model.names import require_name
 
 DESCRIPTION = """\
@@ -33,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics", metavar="HOST:PORT", help="the same for its metrics and health"
     )
+    new_argument(parser)
     parser.add_argument(
         "--clients", metavar="HOST:PORT", help="the same for clients on other machines"
     )
@@ -58,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         require_loopback({args.site: others["clients"]})
     late = LateSite(args.address or "", others.get("metrics"), others.get("clients"))
     _log_to_stderr(args.site, args.verbose)
-    run_daemon(cluster, args.site, directory, _tell if args.json else _ignore, late)
+    tell = _tell if args.json else _ignore
+    run_daemon(cluster, args.site, directory, tell, late, new=args.new)
     return GOOD
 
 

@@ -44,7 +44,7 @@ _CHOICES = {
 }
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups", "grants")
 _CLUSTER = (
-    "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
+    "name", "dir", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
     "durability", "voters", "retired", "slow_member", "unnamed_reader", "open", "insecure",
     "dissemination", "secret",
 )  # fmt: skip
@@ -71,7 +71,7 @@ def read_cluster(path: str | Path) -> Cluster:
 
 
 def parse_cluster(text: str, *, source: str, base: Path | None = None) -> Cluster:
-    """The same from text; `base` is where a relative directory of certificates begins."""
+    """The same from text; `base` is where relative directories begin."""
     if not text.strip():
         raise ConfigError(f"{source}: the file is empty")
     try:
@@ -131,22 +131,26 @@ def cluster_of_data(
     sites = _sites(_table(data, "sites", source), source, least_port=0 if any_port else 1)
     groups = _groups(data, sites, source)
     options = _options(given, source)
-    directory, insecure = _tls(_table(data, "tls", source), given, source, base)
-    if directory is None and not insecure:
+    certificates, insecure = _tls(_table(data, "tls", source), given, source, base)
+    if certificates is None and not insecure:
         _require_loopback(sites, source)
-    secret = _secret(given, name, source, base, tls=directory is not None, insecure=insecure)
-    if directory is None:
+    beside = base / AROUND / name
+    place = base / _path(given["dir"], f"{source}: cluster.dir") if "dir" in given else beside
+    secret = _secret(given, source, base, place, tls=certificates is not None, insecure=insecure)
+    if certificates is None:
         _require_safe_doors(sites, source, secret=secret is not None)
     cluster = Cluster(
         name=name,
         sites=sites,
         groups=groups,
+        dir=None if any_port and "dir" not in given else place,
+        beside=None if any_port else beside,
         voters=_voters(given.get("voters"), sites, source),
         retired=_listed(given.get("retired", []), sites, f"{source}: cluster.retired"),
         tie=_listed(given.get("tie", []), sites, f"{source}: cluster.tie"),
         limits=_limits(_table(data, "limits", source), source),
         timeouts=_timeouts(_table(data, "timeouts", source), source),
-        tls=None if directory is None else TlsFiles(directory),
+        tls=None if certificates is None else TlsFiles(certificates),
         insecure=insecure,
         secret=secret,
         multicast=_multicast(data, options, name, sites, source),
@@ -339,24 +343,20 @@ def _tls(
         if given and not insecure:
             raise ConfigError(f"{source}: tls.dir is missing (the directory of certificates)")
         return None, insecure
-    directory = given["dir"]
-    if not isinstance(directory, str) or not directory.strip() or "\0" in directory:
-        raise ConfigError(f"{source}: tls.dir: {shown(directory)} is not a directory's name")
+    directory = _path(given["dir"], f"{source}: tls.dir")
     if insecure:
         raise ConfigError(f"{source}: tls: 'dir' and insecure = true contradict each other")
     return base / directory, False
 
 
 def _secret(
-    given: Mapping[str, Any], name: str, source: str, base: Path, *, tls: bool, insecure: bool
+    given: Mapping[str, Any], source: str, base: Path, place: Path, *, tls: bool, insecure: bool
 ) -> Path | None:
-    """Beside the cluster file unless it is given. Where sites are on other machines, which have no
-    such file, there is none unless it is given."""
+    """In the directory that the file says unless it is given. Where sites are on other machines,
+    which have no such file, there is none unless it is given."""
     if "secret" not in given:
-        return None if tls or insecure else base / AROUND / name / "secret"
-    file = given["secret"]
-    if not isinstance(file, str) or not file.strip() or "\0" in file:
-        raise ConfigError(f"{source}: cluster.secret: {shown(file)} is not a file's name")
+        return None if tls or insecure else place / "secret"
+    file = _path(given["secret"], f"{source}: cluster.secret", "a file's")
     if tls:
         raise ConfigError(f"{source}: cluster.secret: is for clusters without [tls] dir")
     return base / file
@@ -398,6 +398,12 @@ def _require_safe_doors(sites: Mapping[Site, SiteConfig], source: str, *, secret
 
 
 # --- values ---------------------------------------------------------------------------------------
+
+
+def _path(value: Any, where: str, whose: str = "a directory's") -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ConfigError(f"{where}: {shown(value)} is not {whose} name")
+    return value
 
 
 def _table(data: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]:

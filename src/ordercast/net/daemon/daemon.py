@@ -52,16 +52,22 @@ class LateSite:
 
 
 def run_daemon(
-    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite | None = None
+    cluster: Cluster,
+    site: Site,
+    directory: Path,
+    tell: OnEvent,
+    late: LateSite | None = None,
+    *,
+    new: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT. An error is one line, and the site's store is closed before it
-    is raised."""
+    is raised. `new`: as for `Node.open`."""
     late = late or LateSite()
     if not late.address:
         require_site(cluster, site, directory)
     make_directory(directory)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(cluster, site, directory, tell, late))
+        runner.run(_serve(cluster, site, directory, tell, late, new))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -75,13 +81,13 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(
-    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite
+    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite, new: bool
 ) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    node = await open_site(cluster, site, directory, embedded=False, address=late.address)
+    node = await open_site(cluster, site, directory, new=new, embedded=False, address=late.address)
     unflushed = ""
     try:
         async with contextlib.AsyncExitStack() as stack:

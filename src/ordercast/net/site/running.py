@@ -88,7 +88,7 @@ class RunningSite:
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
-        self.points = StorePoints(site, store, self._outdated)
+        self.points = StorePoints(site, store, self._outdated, self._founded)
         self.driver = NodeDriver(self.core, store, self, durable=self.durable)
         self.frames = self.driver.frames  # what the transport tells goes straight there
         self.connected = self.driver.connected
@@ -194,6 +194,9 @@ class RunningSite:
     def settled(self) -> int:
         """Up to this position nothing will be taken back."""
         return min(self.presence.settled(), *self.stream.rolling, self.stream.delivered)
+
+    def _founded(self) -> bool:
+        return self.core.layout.count > 0
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""

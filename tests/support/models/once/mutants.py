@@ -79,9 +79,8 @@ class PrunesSet(World):
 
 
 class _Floors(Table):
-    def judge(self, request: Request, entry: Entry, *, fresh: bool) -> tuple[str, Entry]:
-        entry = replace(entry, mark=max(entry.mark, request.floor))
-        return super().judge(request, entry, fresh=fresh)
+    def judge(self, request: Request, entry: Entry) -> tuple[str, Entry]:
+        return super().judge(request, replace(entry, mark=max(entry.mark, request.floor)))
 
 
 class FloorOfAccepted(RepeatsUnaccepted):
@@ -161,23 +160,42 @@ class EvictsByClock(World):
 
 
 class _RecordsNoRefusal(Table):
-    def refuse(self, entry: Entry, number: int) -> tuple[str, Entry]:
-        return super().refuse(entry, number)[0], entry
+    def refused(self, entry: Entry, number: int) -> Entry:  # noqa: ARG002
+        return entry
 
 
 class RefusalNotRecorded(World):
+    """The numbers after one that is refused wait for it, for ever."""
+
     def new_table(self, site: str) -> Table:  # noqa: ARG002
         return _RecordsNoRefusal(self.most)
 
 
-class _MarksRefusal(Table):
-    def refuse(self, entry: Entry, number: int) -> tuple[str, Entry]:
-        return super().refuse(entry, number)[0], replace(entry, mark=number)
+class _TakesOldForDuplicate(Table):
+    def judge(self, request: Request, entry: Entry) -> tuple[str, Entry]:
+        if request.number <= entry.mark:
+            return DUPLICATE, entry
+        return super().judge(request, entry)
 
 
-class RefusalOnlyMarked(World):
+class TakesOldForDuplicate(World):
+    """A number below the mark counts as delivered, even if it was sent before the entry was made.
+    But perhaps it was refused."""
+
     def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _MarksRefusal(self.most)
+        return _TakesOldForDuplicate(self.most)
+
+
+class _LooksBeforeEntry(Table):
+    def refused(self, entry: Entry, number: int) -> Entry:
+        return super().refused(replace(entry, blind=False), number)
+
+
+class LooksBeforeEntry(World):
+    """An entry that a late copy has made asks for numbers that are stable long since."""
+
+    def new_table(self, site: str) -> Table:  # noqa: ARG002
+        return _LooksBeforeEntry(self.most)
 
 
 class StampsUnstable(World):
@@ -199,6 +217,6 @@ class AsksForItsMark(World):
 MUTANTS: tuple[type[World], ...] = (
     HoldsRelay, RepeatsUnaccepted, RepeatsUnordered, PrunesSet, FloorOfAccepted, KeepsTableWhenCut,
     LosesTableOnRestart, HandsNothing, HandsCurrentTable, DropsAtOrdering, ResolvesListAnew,
-    ForgetsEvicted, BoundsBySite, EvictsByClock, RefusalNotRecorded, RefusalOnlyMarked,
-    StampsUnstable, AsksForItsMark,
+    ForgetsEvicted, BoundsBySite, EvictsByClock, RefusalNotRecorded,
+    TakesOldForDuplicate, LooksBeforeEntry, StampsUnstable, AsksForItsMark,
 )  # fmt: skip

@@ -35,9 +35,9 @@ class Entry:
 
     generation: int
     mark: int  # the last number that was delivered or refused
-    refused: int  # numbers up to here may not be delivered any more
     touched: int  # the index of the client's last copy in the log
     horizon: int  # the group's, when the entry was made
+    blind: bool = True  # it has delivered nothing yet: what came before it is not known
 
 
 @dataclass
@@ -60,29 +60,27 @@ class Table:
         if entry is not None and request.generation < entry.generation:
             self.entries[request.client] = replace(entry, touched=index)
             return FENCED
-        fresh = entry is None or request.generation > entry.generation
-        if entry is None or fresh:
-            entry = Entry(request.generation, 0, 0, index, self.horizon)
-        outcome, entry = self.judge(request, replace(entry, touched=index), fresh=fresh)
+        if entry is None or request.generation > entry.generation:
+            entry = Entry(request.generation, 0, index, self.horizon)
+        outcome, entry = self.judge(request, replace(entry, touched=index))
         self.entries[request.client] = entry
         if len(self.entries) > self.most:
             self.evict()
         return outcome
 
-    def judge(self, request: Request, entry: Entry, *, fresh: bool) -> tuple[str, Entry]:
+    def judge(self, request: Request, entry: Entry) -> tuple[str, Entry]:
         number = request.number
-        if number <= entry.refused:
-            return EXPIRED, entry
-        if number > entry.mark and request.stamp < entry.horizon:
-            return self.refuse(entry, number)
+        if request.stamp < entry.horizon:  # the entry does not know what became of it before
+            return EXPIRED, self.refused(entry, number)
         if number <= entry.mark:
             return DUPLICATE, entry
-        if request.prev > entry.mark and not fresh:
+        if request.prev > entry.mark and not entry.blind:
             return GAP, entry
-        return DELIVER, replace(entry, mark=number)
+        return DELIVER, replace(entry, mark=number, blind=False)
 
-    def refuse(self, entry: Entry, number: int) -> tuple[str, Entry]:
-        return EXPIRED, replace(entry, mark=number, refused=number)
+    def refused(self, entry: Entry, number: int) -> Entry:
+        """The numbers after one that is refused do not wait for it."""
+        return replace(entry, mark=max(entry.mark, number))
 
     def evict(self) -> None:
         """Forget the client that was silent for longest. Copies of what it sent are stamped below

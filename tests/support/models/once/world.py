@@ -294,7 +294,7 @@ class World:
                 self.log_next(daemon)
             self.write(daemon)
         self.base = end
-        if leaving is not None and peaceful and self.members == SITES:
+        if leaving is not None and peaceful and {one.name for one in survivors} == {*SITES}:
             self.counts["leaves"] += 1
             self.roster = tuple(name for name in self.roster if name != leaving)
         self.opening = copied(survivors[0].tables)
