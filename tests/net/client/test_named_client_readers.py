@@ -14,6 +14,7 @@ from ordercast import (
     Delivery,
     Forgotten,
     NotGranted,
+    Rollback,
     TurnLost,
     blocking,
 )
@@ -193,6 +194,32 @@ async def test_an_idle_daemon_that_nobody_reads_shows_no_lag(tmp_path: Path) -> 
         reader = client.deliveries()
         await anext(reader)
         assert (await client.status())["lag"] in (0, 1)  # now somebody reads
+
+
+@in_loop
+async def test_a_client_is_told_of_a_rollback_that_took_nothing_of_its_groups(
+    tmp_path: Path,
+) -> None:
+    groups = {"alpha": ["a", "b", "c"], "beta": ["a", "b", "c"]}
+    options: dict[str, Any] = {"deliver": "agreed", "timeouts": {"suspect": "200ms"}}
+    async with served(tmp_path, groups, **options) as sites, sites.connect("a") as client:
+        await send(client, "b1", "a1")
+        reader = client.deliveries(reader="r", groups=["beta"])
+        assert await take(reader, 1) == [(1, "b1")]
+        await client.confirm(1, reader="r")
+        sites.cluster.split(["a"], ["b", "c"])
+        await (await sites.cluster["a"].multicast("alpha", b"alone")).ordered()
+        await (await sites.cluster["b"].multicast("beta", b"together")).stable()
+        while (await client.status())["readers"]["r"]["passed"] < 3:
+            await asyncio.sleep(0.01)
+        sites.cluster.heal()
+        while not isinstance(rolled := await anext(reader), Rollback):
+            assert not isinstance(rolled, Delivery)
+        assert (rolled.position, rolled.annulled) == (2, ())
+        assert await take(reader, 1) == [(3, "together")]
+        await client.confirm(3, reader="r")
+        while (await client.status())["readers"]["r"]["lag"]:
+            await asyncio.sleep(0.01)
 
 
 @in_loop

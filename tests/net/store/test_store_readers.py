@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def soon(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def filled(path: Path, messages: int, *, size: int = 1_000, **given: object) -> Store:
+def filled(path: Path, messages: int, *, size: int = 1_000, **given: Any) -> Store:
     """A store of so many messages that the core does not need."""
     store = open_store(path, **given)
     write(store, *(kept(n, size=size) for n in range(1, messages + 1)), at_ns=time.time_ns())

@@ -102,6 +102,15 @@ class NamedSubscription(ClientSubscription):
         messages of other groups are left out."""
         return self.next is None or position >= self.next
 
+    def _rolled(self, rolled: Rollback) -> None:
+        """Also where only messages of other groups are taken back: the application must confirm in
+        the new attempt."""
+        if rolled.attempt > self._attempt:
+            self._attempt = rolled.attempt
+            self.next = rolled.position + 1
+            self._batches.append(rolled)
+            self._wake()
+
     # --- to the application -----------------------------------------------------------------------
 
     async def batch(self) -> StreamBatch:

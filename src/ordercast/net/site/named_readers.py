@@ -118,6 +118,7 @@ class NamedReaders:
         self._keep = keep
         self._readers = {name: NamedReader(row) for name, row in store.readers().items()}
         self._changed: dict[str, None] = {}  # names of rows that are to be written
+        self._passed: dict[str, None] = {}  # the same, at the next look: a start finds it again
         self._gone: dict[str, None] = {}
         self._waiting: list[asyncio.Future[None]] = []  # who waits for the next commit
         self._timer: asyncio.TimerHandle | None = None
@@ -360,7 +361,7 @@ class NamedReaders:
     def _pass(self, reader: NamedReader, position: int) -> None:
         if position > reader.row.passed:
             reader.row = replace(reader.row, passed=position)
-            self._changed[reader.row.name] = None
+            self._passed[reader.row.name] = None
 
     # --- readers that nobody follows --------------------------------------------------------------
 
@@ -368,6 +369,8 @@ class NamedReaders:
         """Now and then: move the readers that nobody follows over messages that are not for
         them."""
         self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        self._changed |= self._passed
+        self._passed.clear()
         if self._task is None or self._task.done():
             idle = self._idle()
             if idle:

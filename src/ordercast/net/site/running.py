@@ -100,15 +100,7 @@ class RunningSite:
         self.presence = Presence(self.core, lambda: self.driver.fed_at)
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
-        self.named = NamedReaders(
-            site,
-            self.stream,
-            store,
-            cluster.reader_limits(),
-            durable=self.durable,
-            groups=lambda: self.core.layout.groups,
-            keep=self._keep_rows,
-        )
+        self.named = self._open_readers()
         self.handover = self._open_handover(hooks)
         self.digests = DigestExchange(
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
@@ -152,6 +144,17 @@ class RunningSite:
             rolled=store.rollbacks(),
             confirmed_attempt=store.confirmed_attempt,
             restored=store.logged,
+        )
+
+    def _open_readers(self) -> NamedReaders:
+        return NamedReaders(
+            self.site,
+            self.stream,
+            self.store,
+            self.cluster.reader_limits(),
+            durable=self.durable,
+            groups=lambda: self.core.layout.groups,
+            keep=self._keep_rows,
         )
 
     def _open_handover(self, hooks: StateHooks | None) -> Handover:
