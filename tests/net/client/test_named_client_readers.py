@@ -113,6 +113,8 @@ async def test_a_follower_that_nobody_overtook_goes_on_where_it_was(tmp_path: Pa
         await pending
         seen += await take(reader, 23)
         assert seen == [(n + 1, str(n)) for n in range(50)]
+        await send(client, "a!")
+        assert await take(reader, 1) == [(51, "a!")]
         assert await confirmed(client) == 27
 
 
