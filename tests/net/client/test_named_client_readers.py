@@ -12,6 +12,7 @@ from ordercast import (
     ConfigError,
     DeliveredBatch,
     Delivery,
+    EpochOpened,
     Forgotten,
     NotGranted,
     Rollback,
@@ -137,6 +138,33 @@ async def test_a_reader_that_went_with_its_store_is_not_silent(tmp_path: Path) -
             await anext(reader)
         with pytest.raises(ConfigError, match="there is no reader 'r'"):
             await anext(client.deliveries(reader="r"))
+
+
+@in_loop
+async def test_a_store_that_is_lost_takes_its_readers_with_it(tmp_path: Path) -> None:
+    """The follower is told; a new reader begins where the site has joined its groups again."""
+    groups = {"alpha": ["a", "b", "c"]}
+    quick = {"suspect": "200ms"}
+    async with served(tmp_path, groups, timeouts=quick) as sites, sites.connect("a") as client:
+        await send(client, "a1", "a2")
+        reader = client.deliveries(reader="r", groups=["alpha"])
+        await take(reader, 2)
+        await client.confirm(2, reader="r")
+        await sites.kill("a")
+        for file in tmp_path.glob("a.db*"):
+            file.unlink()
+        await (await sites.cluster["b"].multicast("alpha", b"meanwhile")).stable()
+        await sites.start("a")
+        with pytest.raises(Forgotten, match="or the site has lost its store"):
+            await anext(reader)
+        with pytest.raises(ConfigError, match="there is no reader 'r'"):
+            await anext(client.deliveries(reader="r"))
+        await (await sites.cluster["a"].multicast("alpha", b"back")).stable()
+        anew = client.deliveries(reader="r", groups=["alpha"])
+        opened = await anext(anew)
+        assert isinstance(opened, EpochOpened)
+        assert opened.joined == ("alpha",)
+        assert [text for _, text in await take(anew, 1)] == ["back"]
 
 
 @in_loop
