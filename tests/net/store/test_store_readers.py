@@ -142,10 +142,13 @@ def test_a_store_that_was_made_before_there_were_readers_gets_their_table(tmp_pa
     filled(tmp_path / "a.db", 10).close_sync()
     db = sqlite3.connect(tmp_path / "a.db")
     db.execute("DROP TABLE readers")
+    db.execute("PRAGMA user_version=3")
     db.commit()
     db.close()
     store = open_store(tmp_path / "a.db")
+    assert (tmp_path / "a.db.format3").exists()
     assert store.readers() == {}
+    assert len(store.read(1, 10)) == 10
     write(store, readers=[row("r", 3)])
     store.close_sync()
     again = open_store(tmp_path / "a.db")

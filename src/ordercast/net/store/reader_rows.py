@@ -17,12 +17,6 @@ from ordercast.net.store.rows import damaged
 ALL_GROUPS = "*"  # in place of a list of groups
 MOST_READERS = 1_000  # of a site
 
-READERS_TABLE = """
-CREATE TABLE IF NOT EXISTS readers(
-  name TEXT PRIMARY KEY, groups TEXT NOT NULL, number INTEGER NOT NULL, confirmed INTEGER NOT NULL,
-  passed INTEGER NOT NULL, attempt INTEGER NOT NULL, created_ns INTEGER NOT NULL,
-  crc INTEGER NOT NULL) WITHOUT ROWID;
-"""
 PUT_READER = "INSERT OR REPLACE INTO readers VALUES (?,?,?,?,?,?,?,?)"
 DELETE_READER = "DELETE FROM readers WHERE name = ?"
 SELECT_READERS = (
