@@ -116,11 +116,7 @@ class RunningSite:
         self.digests = DigestExchange(
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
         )
-        self.stages = Stages()
-        window = self.core.window
-        for group in window.groups():
-            self.stages.restored(group, window.stable_seq(group))
-            self.stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
+        self.stages = self._open_stages()
         self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
@@ -156,6 +152,13 @@ class RunningSite:
             confirmed_attempt=store.confirmed_attempt,
             restored=store.logged,
         )
+
+    def _open_stages(self) -> Stages:
+        stages, window = Stages(), self.core.window
+        for group in window.groups():
+            stages.restored(group, window.stable_seq(group))
+            stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
+        return stages
 
     def _open_readers(self) -> NamedReaders:
         return NamedReaders(
