@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING
 from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
+    MISSING,
     UsageError,
     complain,
     one_of,
     print_json,
     whole_number,
 )
+from ordercast.cli.destination import (
+    Destination,
+    LocalDestination,
+    destination,
+    first_word_is_cluster,
+    place_arguments,
+)
 from ordercast.cli.requests import any_site, seconds, site_that_answers
-from ordercast.cli.runtime import cluster_arguments, cluster_of, say
-from ordercast.model.errors import ConfigError, Error, UnknownGroup
+from ordercast.cli.runtime import say
+from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
 from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
@@ -46,9 +54,14 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
-    parser.add_argument("group", metavar="GROUP", help="the group, or groups joined by commas")
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="the message; - for lines of input")
+    parser.add_argument(
+        "words",
+        metavar="CLUSTER GROUP [TEXT]",
+        nargs="+",
+        help="the cluster file; the group, or groups joined by commas; the message, or - for lines"
+        " of input",
+    )
+    place_arguments(parser)
     parser.add_argument(
         "--from", dest="origin", metavar="SITE", help="through this site (default: one that runs)"
     )
@@ -70,20 +83,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _words(args: argparse.Namespace) -> str | None:
+    """The group and the text, as arguments of their own. Returns the cluster file, if one is
+    named."""
+    words = list(args.words)
+    file = words.pop(0) if first_word_is_cluster(words, args) else None
+    if not words or len(words) > 2:
+        what = f"one argument too many: {words[2]!r}" if words else f"{MISSING} GROUP"
+        raise UsageError(f"{what}; see 'ordercast send --help'")
+    args.group, args.text = words[0], words[1] if len(words) == 2 else None
+    return file
+
+
 def run(args: argparse.Namespace) -> int:
+    file = _words(args)
     if args.text is None and args.size is None:
         raise UsageError("nothing to send: give TEXT, - or --size; see 'ordercast send --help'")
     if args.text is not None and args.size is not None:
         raise UsageError("TEXT and --size contradict each other; see 'ordercast send --help'")
     if args.text == "-" and args.count is not None:
         raise UsageError("--count does not go with -; see 'ordercast send --help'")
-    cluster, directory = cluster_of(args)
+    place = destination(args, file, "send")
     groups = args.group.split(",")
-    if args.size is not None and args.size > cluster.limits.message_bytes:
-        raise ConfigError(f"--size: {args.size} is above {cluster.limits.message_bytes} bytes")
-    origin = _origin(args, cluster, directory, groups)
+    origin = args.origin or ""
+    if isinstance(place, LocalDestination):
+        most = place.cluster.limits.message_bytes
+        if args.size is not None and args.size > most:
+            raise ConfigError(f"--size: {args.size} is above {most} bytes")
+        origin = _origin(args, place.cluster, place.directory, groups)
     sending = _Sending(args, groups[0] if len(groups) == 1 else groups, origin)
-    return asyncio.run(sending.run(cluster, directory))
+    return asyncio.run(sending.run(place))
 
 
 def _origin(
@@ -116,19 +145,18 @@ class _Sending:
         self.error = ""
         self._receipts: deque[ClientReceipt] = deque()  # of those that are not there yet
 
-    async def run(self, cluster: "Cluster", directory: Path) -> int:
-        from ordercast.net.client.client import connect
-
+    async def run(self, place: Destination) -> int:
         begun = time.monotonic()
         try:
             async with (
                 asyncio.timeout(self.args.timeout),
-                connect(cluster, self.origin, directory, flush_s=1.0) as client,
+                place.client(self.origin, flush_s=1.0) as client,
             ):
+                self.origin = client.site
                 await self._send_all(client)
         except TimeoutError:
             self.error = f"gave up after {self.args.timeout:g} s"
-        except ConfigError:
+        except (ConfigError, NotGranted):
             raise
         except UnknownGroup as error:
             if not self.sent:

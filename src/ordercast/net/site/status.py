@@ -136,7 +136,7 @@ def _failure(site: RunningSite) -> str | None:
 
 def warnings(status: dict[str, Any]) -> list[str]:
     """What will go wrong if nobody looks after it; the site itself is healthy."""
-    return reader_warnings(status["readers"])
+    return reader_warnings(status.get("readers", {}))  # an earlier release tells of none
 
 
 def troubles(status: dict[str, Any]) -> list[str]:
