@@ -2,16 +2,12 @@
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ordercast.cli.command import GOOD, UsageError, print_json
+from ordercast.cli.destination import Destination, LocalDestination
 from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.names import require_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ordercast.net.cluster.config import Cluster
 
 ACTIONS = {"list": "SITE", "reset": "SITE NAME", "remove": "SITE NAME"}
 FIRST, END = "first", "end"
@@ -49,13 +45,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.cluster.processes import require_site
 
-    action, cluster, directory, names = action_of(args, "reader", ACTIONS)
+    action, place, names = action_of(args, "reader", ACTIONS)
     if args.to is not None and action != "reset":
         raise UsageError(f"reader {action}: --to belongs to 'reader reset'")
-    require_site(cluster, names[0], directory)
-    told = asyncio.run(_do(action, cluster, directory, names, _position(args.to)))
+    position = _position(args.to)
+    if isinstance(place, LocalDestination):
+        require_site(place.cluster, names[0], place.directory)
+    told = asyncio.run(_do(action, place, names, position))
     if args.json:
-        print_json({"cluster": cluster.name, "site": names[0], **told})
+        print_json({"cluster": place.name, "site": names[0], **told})
     elif action == "list":
         print("\n".join(_table(told["readers"])))
     elif action == "reset":
@@ -77,11 +75,9 @@ def _position(text: str | None) -> int | None:
 
 
 async def _do(
-    action: str, cluster: "Cluster", directory: "Path", names: list[str], position: int | None
+    action: str, place: Destination, names: list[str], position: int | None
 ) -> dict[str, Any]:
-    from ordercast.net.client.client import connect
-
-    async with connect(cluster, names[0], directory) as client:
+    async with place.client(names[0]) as client:
         if action == "list":
             return {"readers": (await client.status())["readers"]}
         name = require_name(names[1], f"reader {action}")
