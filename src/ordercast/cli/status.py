@@ -15,6 +15,7 @@ from ordercast.cli.destination import (
 )
 from ordercast.cli.runtime import (
     absences,
+    as_bytes,
     broken_links,
     cluster_arguments,
     elsewhere,
@@ -168,10 +169,11 @@ async def _ask_door(place: RemoteDestination, site: str, door: str) -> dict[str,
 
 
 def _told(status: dict[str, Any]) -> dict[str, Any]:
-    from ordercast.net.site.status import troubles
+    from ordercast.net.site.status import troubles, warnings
 
-    reasons = troubles(status)
-    return {"state": "unwell" if reasons else "up", "reasons": reasons, **status}
+    reasons, near = troubles(status), warnings(status)
+    state = "unwell" if reasons else "up"
+    return {"state": state, "reasons": reasons, "warnings": near, **status}
 
 
 async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str, dict[str, Any]]:
@@ -219,6 +221,7 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
     lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
+        lines.extend(f"{site}: {warning}" for warning in status.get("warnings", ()))
         lines.extend(
             f"{site}: link to {link['peer']} goes through {link['through']}"
             for link in status.get("links", ())
@@ -280,17 +283,9 @@ def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:
         f"{window['messages']}/{window['limit_messages']}",
         ",".join(window["held_by"]) or "-",
         f"{connected}/{len(links)}",
-        _bytes(status["store"]["bytes"]),
+        as_bytes(status["store"]["bytes"]),
         _time(status["uptime_s"]),
     )
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def _time(seconds: float) -> str:

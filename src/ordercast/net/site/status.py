@@ -10,6 +10,7 @@ from ordercast.core.observation import holders, untold
 from ordercast.model.version import __version__
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
+from ordercast.net.site.named_readers import reader_warnings
 from ordercast.net.site.running import RunningSite
 from ordercast.wire.codec import CODECS
 
@@ -45,6 +46,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "settled": site.settled(),
         "confirmed": stream.confirmed,
         "lag": stream.lag,
+        "readers": site.named.status(),
         "window": {
             "messages": own.unstable + core.admission.messages,
             "bytes": own.unstable_bytes + core.admission.bytes,
@@ -130,6 +132,11 @@ def _dissemination(site: RunningSite) -> dict[str, Any]:
 def _failure(site: RunningSite) -> str | None:
     failed = site.store.failed
     return None if failed is None else " ".join(str(failed).split())
+
+
+def warnings(status: dict[str, Any]) -> list[str]:
+    """What will go wrong if nobody looks after it; the site itself is healthy."""
+    return reader_warnings(status.get("readers", {}))  # an earlier release tells of none
 
 
 def troubles(status: dict[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import STARTS as MOST_STARTS
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.cluster.config import Retention
+from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.checkpoint import released_by
 from ordercast.net.store.file import (
@@ -37,12 +37,14 @@ from ordercast.net.store.file import (
 from ordercast.net.store.formats import migrate, prepare
 from ordercast.net.store.ledger import Ledger
 from ordercast.net.store.reader import READ_BYTES, LogReader
+from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
 from ordercast.net.store.recovery import RecoveredState, recover
 from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.rows import (
     GAPS,
     INSERT_EVENT,
     PUT_STATE,
+    RESTORED,
     SELECT_REQUESTS,
     STARTS,
     Value,
@@ -64,8 +66,9 @@ _EVENTS = 10_000  # how many events of crashes and restarts are kept
 
 class Store:
     """`boot` and `store_number` are for the core; `founded`, `founding` and `address` were given to
-    `keep_founding`. `starts`: the last starts on this store. `heard`: what other sites have said of
-    their stores. Call `write` from one thread only."""
+    `keep_founding`, and count if the store has `begun`: it has a row, or was restored. `starts`:
+    the last starts on this store. `heard`: what other sites have said of their stores. Call `write`
+    from one thread only."""
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class Store:
         found: RecoveredState,
         ledger: Ledger,
         retention: Retention,
+        readers: ReaderLimits,
         call: Callable[[Then], object] | None,
     ) -> None:
         self.path = path
@@ -85,11 +89,13 @@ class Store:
         self.founded = bytes(found.state["founded"])  # type: ignore[arg-type]
         self.founding = str(found.state["founding"])
         self.address = str(found.state["address"])
+        self.begun = found.last > 0 or RESTORED in found.state
         self.on_failed: Callable[[Exception | None], None] | None = None
         self.described: Mapping[str, Any] = json.loads(str(found.state.get("described", "{}")))
         self._held = held
         self._db = db
         self._restored = found.restored()
+        self._named = dict(found.readers)
         self.requests = RequestTable(db.execute(SELECT_REQUESTS))
         self._gaps: list[tuple[int, str]] = db.execute(
             # The last gap that begins at or before the confirmed position may reach beyond it.
@@ -101,7 +107,7 @@ class Store:
         self._closed = False
         self._reader = LogReader(path)
         self._writer = Writer(
-            path, db, ledger, found.first, retention, self._tell, self._has_changed
+            path, db, ledger, found.first, retention, readers, self._tell, self._has_changed
         )
         self._writer.start()
 
@@ -114,6 +120,7 @@ class Store:
         site: Site,
         durability: str,
         retention: Retention | None = None,
+        readers: ReaderLimits | None = None,
         call: Callable[[Then], object] | None = None,
     ) -> "Store":
         """Create or recover the store and count one more boot, durably.
@@ -130,7 +137,8 @@ class Store:
             db = connect(path)
             found = _recover(db, path, cluster, site, durability)
             ledger = Ledger(site, found)
-            return cls(path, held, db, found, ledger, retention or Retention(), call)
+            limits = readers or ReaderLimits()
+            return cls(path, held, db, found, ledger, retention or Retention(), limits, call)
         except (sqlite3.Error, OSError) as error:
             _close(db, held)
             raise store_error(path, error) from None
@@ -161,6 +169,15 @@ class Store:
     def gaps(self) -> list[tuple[int, str]]:
         """(position, detail) of the unconfirmed batches that were shed before this start."""
         return self._gaps
+
+    def readers(self) -> dict[str, ReaderRow]:
+        """The named readers that this start found."""
+        return self._named
+
+    @property
+    def holds(self) -> Mapping[str, ReaderHold]:
+        """How much is held for each named reader, as the writer found when it last looked."""
+        return self._writer.cleanup.holds
 
     @property
     def attempt(self) -> int:
@@ -311,6 +328,15 @@ def drawn() -> int:
     return int.from_bytes(os.urandom(8), "big") >> 1 or 1
 
 
+def new_state(cluster: str, site: Site) -> dict[str, Value]:
+    """The table `state` of a store that begins now."""
+    return {
+        "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0,
+        "created_ns": time.time_ns(), "confirmed": 0, "delivered": 0, "attempt": 1,
+        "confirmed_attempt": 1, "closed": "", "founded": b"", "founding": "", "address": "",
+    }  # fmt: skip
+
+
 def _run(thens: list[Then]) -> None:
     for then in thens:
         try:
@@ -323,12 +349,7 @@ def _recover(
     db: sqlite3.Connection, path: Path, cluster: str, site: Site, durability: str
 ) -> RecoveredState:
     now = time.time_ns()
-    first: dict[str, Value] = {
-        "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0, "created_ns": now,
-        "confirmed": 0, "delivered": 0, "attempt": 1, "confirmed_attempt": 1, "closed": "",
-        "founded": b"", "founding": "", "address": "",
-    }  # fmt: skip
-    older = prepare(db, path, first, durability)
+    older = prepare(db, path, new_state(cluster, site), durability)
     require_same(read_state(db, path), path, cluster, site)
     if older:
         migrate(db, path)
