@@ -15,6 +15,7 @@ from ordercast.model.grants import (
     OWNER,
     SITE,
     ClientSubject,
+    Grants,
     client_uri,
     fits,
     read_grants,
@@ -34,17 +35,24 @@ def test_a_star_stands_for_any_characters(pattern: str, text: str) -> None:
     assert fits(pattern, text) == fnmatch.fnmatchcase(text, pattern)
 
 
-def test_a_kind_that_no_line_names_keeps_what_it_has_without_a_table() -> None:
-    table = read_grants({"client:billing": ["send:*"]}, "file")
+def test_without_a_table_sites_and_the_owner_may_do_everything_and_clients_nothing() -> None:
     for act in ACTS:
-        assert table.allows(OWNER, act, EVERY)
-        assert table.allows(A, act, "sales")
-        assert not table.allows(STOCK, act, "sales")
-    named = read_grants({"socket": [], "site:b": ["send"]}, "file")
-    assert not named.allows(OWNER, "send", "sales")
-    assert not named.allows_some(OWNER)
-    assert not named.allows(A, "send", "sales")
-    assert named.allows(ClientSubject(SITE, "b"), "send", "sales")
+        assert Grants().allows(OWNER, act, EVERY)
+        assert Grants().allows(A, act, "sales")
+        assert not Grants().allows(STOCK, act, "sales")
+    assert Grants().allows_some(OWNER)
+    assert not Grants().allows_some(STOCK)
+
+
+@pytest.mark.parametrize(
+    "table", [{}, {"client:billing": ["send:*"]}, {"socket": [], "site:b": []}]
+)
+def test_with_a_table_nothing_is_allowed_that_is_not_granted(table: dict[str, list[str]]) -> None:
+    grants = read_grants(table, "file")
+    for subject in (OWNER, A, STOCK):
+        assert not grants.allows_some(subject)
+        assert not any(grants.allows(subject, act, "sales") for act in ACTS)
+    assert grants.allows(BILLING, "send", "sales") == ("client:billing" in table)
 
 
 def test_lines_add_up_and_each_counts_for_its_own_subjects_acts_and_groups() -> None:

@@ -4,11 +4,11 @@ A subject is who a client's session speaks for: the owner of the daemon's socket
 client with a certificate of its own. A grant is a verb and a pattern of groups, `send:sales*`. The
 table is plain data, so that a cluster file or a layout can carry it.
 
-A kind of subject that no line of the table names keeps what it has without a table: the socket's
-owner and sites may do everything, clients nothing.
+Without a table the socket's owner and sites may do everything, clients nothing. With one, nothing
+is allowed that no line grants.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from ordercast.model.names import is_name, nearest, require_name, shown
 
 SOCKET, SITE, CLIENT = "socket", "site", "client"
 KINDS: Final = (SOCKET, SITE, CLIENT)
-TRUSTED: Final = (SOCKET, SITE)  # may do everything unless a line names their kind
+TRUSTED: Final = (SOCKET, SITE)  # may do everything where there is no table
 
 SEND, READ, OBSERVE, ADMIN = "send", "read", "observe", "admin"
 ACTS: Final = (SEND, READ, OBSERVE, ADMIN)
@@ -54,31 +54,28 @@ class GrantLine:
 class Grants:
     """The table. Lines add up: what one of them allows is allowed."""
 
-    lines: tuple[GrantLine, ...] = ()
+    lines: tuple[GrantLine, ...] | None = None  # None: there is no table
 
     def allows(self, subject: ClientSubject, act: str, group: Group) -> bool:
         """Whether the subject may do this with the group; `EVERY`: with all groups."""
-        named = False
-        for line in self.lines:
-            if line.kind != subject.kind:
-                continue
-            named = True
-            if fits(line.names, subject.name):
-                for granted, groups in line.acts:
-                    if granted == act and (groups == EVERY or fits(groups, group)):
-                        return True
-        return not named and subject.kind in TRUSTED
+        if self.lines is None:
+            return subject.kind in TRUSTED
+        return any(
+            granted == act and (groups == EVERY or fits(groups, group))
+            for granted, groups in self._acts(subject)
+        )
 
     def allows_some(self, subject: ClientSubject, acts: Iterable[str] = ACTS) -> bool:
         """Whether the subject may do one of these with some group."""
-        named = False
+        if self.lines is None:
+            return subject.kind in TRUSTED
         wanted = tuple(acts)
-        for line in self.lines:
-            if line.kind == subject.kind:
-                named = True
-                if fits(line.names, subject.name) and any(act in wanted for act, _ in line.acts):
-                    return True
-        return not named and subject.kind in TRUSTED
+        return any(act in wanted for act, _ in self._acts(subject))
+
+    def _acts(self, subject: ClientSubject) -> Iterator[tuple[str, str]]:
+        for line in self.lines or ():
+            if line.kind == subject.kind and fits(line.names, subject.name):
+                yield from line.acts
 
     def require(self, subject: ClientSubject, act: str, group: Group) -> None:
         """Raise NotGranted, which names the grant that is missing."""

@@ -40,9 +40,12 @@ def certs(tmp_path: Path) -> Path:
 def open_served(
     tmp_path: Path, certs: Path, grants: Mapping[str, Sequence[str]] | None = None, **options: Any
 ) -> AbstractAsyncContextManager[Served]:
+    """Grants for the owner and the sites are added. Without any there is no table."""
     table = {"client:billing": ALL} if grants is None else grants
-    found = {name: list(acts) for name, acts in table.items()}
-    return served(tmp_path, remote=True, tls={"dir": str(certs)}, grants=found, **options)
+    if table:
+        table = {"socket": ALL, "site:*": ALL, **table}
+        options["grants"] = {name: list(acts) for name, acts in table.items()}
+    return served(tmp_path, remote=True, tls={"dir": str(certs)}, **options)
 
 
 def client(running: Served, certs: Path, name: str = "billing", site: str = "a") -> Client:
@@ -186,7 +189,7 @@ async def test_without_grants_remote_clients_may_do_nothing_and_the_socket_every
 
 
 @in_loop
-async def test_a_line_for_the_socket_takes_the_rest_from_its_owner(
+async def test_the_socket_owner_has_what_is_granted_and_no_more(
     tmp_path: Path, certs: Path
 ) -> None:
     table = {"socket": ["observe"]}

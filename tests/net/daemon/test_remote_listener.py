@@ -60,7 +60,8 @@ def certs(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def listening(tmp_path: Path, certs: Path) -> AsyncIterator[Served]:
-    grants = {"client:billing": ["send", "observe"]}
+    grants = {name: ["send", "read", "observe", "admin"] for name in ("socket", "site:*")}
+    grants["client:billing"] = ["send", "observe"]
     async with served(tmp_path, remote=True, tls={"dir": str(certs)}, grants=grants) as running:
         yield running
 

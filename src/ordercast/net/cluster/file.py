@@ -11,7 +11,7 @@ from ordercast.core.order.registry import PROTOCOLS, misfit
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError
-from ordercast.model.grants import read_grants
+from ordercast.model.grants import Grants, read_grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
@@ -154,7 +154,9 @@ def cluster_of_data(
         insecure=insecure,
         secret=secret,
         multicast=_multicast(data, options, name, sites, source),
-        grants=read_grants(_table(data, "grants", source), source),
+        grants=(
+            read_grants(_table(data, "grants", source), source) if "grants" in data else Grants()
+        ),
         source=source,
         **options,
     )

@@ -13,6 +13,7 @@ from typing import Final
 from ordercast.core.dissemination.registry import MULTICAST, WAYS
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
+from ordercast.model.grants import ACTS
 from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.addresses import is_loopback
 from ordercast.net.cluster.directory import AROUND
@@ -164,8 +165,9 @@ class NewCluster:
         ]
         lines += ["", "# [grants]"]
         granted = json.dumps([f"send:{next(iter(self.groups))}", "observe"])
-        told = "what clients may do; absent: those on other machines nothing"
-        lines += _told(f'# "client:billing" = {granted}', told)
+        told = "who may do what; absent: this machine's user and sites all, other clients nothing"
+        lines += _told(f"# socket = {json.dumps(list(ACTS))}", told)
+        lines += [f'# "client:billing" = {granted}']
         return "\n".join(lines) + "\n"
 
     def _defaults(self) -> dict[tuple[str, str], str]:
