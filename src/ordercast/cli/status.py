@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,12 @@ from ordercast.cli.runtime import (
     print_line,
     table_lines,
 )
+from ordercast.cli.screen import Screen, coloured, has_colours
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
 
+_COLOURS = {"up": "green", "unwell": "yellow", "down": "red"}
 _WELL = ("up", "elsewhere", "retired")
 EVERY_S = 2.0
 ANSWER_S = 2.0
@@ -51,20 +55,25 @@ def run(args: argparse.Namespace) -> int:
     cluster, directory = cluster_of(args)
     if args.site is not None:
         require_site(cluster, args.site, directory)
-    while True:
-        sites = sites_here(cluster, directory) if args.site is None else [args.site]
-        found = asyncio.run(ask(cluster, sites, directory))
-        whole = {"cluster": cluster.name, "dir": str(directory), "sites": found}
-        if args.watch and args.json:
-            print_line(whole)
-        elif args.json:
-            print_json(whole)
-        else:
-            print(as_table(found), flush=True)
-        if not args.watch:
-            well = all(site["state"] in _WELL for site in found.values())
-            return GOOD if well else INCOMPLETE
-        time.sleep(EVERY_S)
+    in_place = args.watch and not args.json and sys.stdout.isatty()
+    with Screen() if in_place else nullcontext() as screen:
+        while True:
+            sites = sites_here(cluster, directory) if args.site is None else [args.site]
+            found = asyncio.run(ask(cluster, sites, directory))
+            whole = {"cluster": cluster.name, "dir": str(directory), "sites": found}
+            if args.watch and args.json:
+                print_line(whole)
+            elif args.json:
+                print_json(whole)
+            elif screen is not None:
+                now = time.strftime("%H:%M:%S")
+                screen.draw(f"{as_table(found)}\n\n{cluster.name} at {now}; Ctrl-C ends")
+            else:
+                print(as_table(found), flush=True)
+            if not args.watch:
+                well = all(site["state"] in _WELL for site in found.values())
+                return GOOD if well else INCOMPLETE
+            time.sleep(EVERY_S)
 
 
 async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str, dict[str, Any]]:
@@ -113,14 +122,33 @@ _COLUMNS = (
 
 def as_table(found: dict[str, dict[str, Any]]) -> str:
     lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
+    if has_colours():
+        states = [status["state"] for status in found.values()]
+        lines[1:] = [_painted(*each) for each in zip(lines[1:], states, strict=True)]
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
+        lines.extend(f"{site}: {warning}" for warning in _warnings(status))
         lines.extend(
             f"{site}: link to {link['peer']} goes through {link['through']}"
             for link in status.get("links", ())
             if link["through"]
         )
     return "\n".join([*lines, *_broken(found), *_absences(found)])
+
+
+def _painted(line: str, state: str) -> str:
+    """The row with its state in a colour."""
+    if state not in _COLOURS:
+        return line
+    site, rest = line.split(maxsplit=1)
+    gap = line[len(site) : len(line) - len(rest)]
+    return site + gap + coloured(state, _COLOURS[state]) + rest.removeprefix(state)
+
+
+def _warnings(status: dict[str, Any]) -> list[str]:
+    from ordercast.net.site.status import warnings
+
+    return warnings(status) if "certificate_ends_s" in status else []
 
 
 def _broken(found: dict[str, dict[str, Any]]) -> list[str]:
@@ -135,7 +163,8 @@ def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
     if not known:
         return []
     latest = max(known, key=lambda status: int(status["records"]))
-    return absences(latest["excluded"], latest["frozen"])
+    decided = any(status["manager"] is not None for status in known)
+    return absences(latest["excluded"], latest["frozen"], decided=decided)
 
 
 def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:

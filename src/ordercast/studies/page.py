@@ -17,7 +17,10 @@ from ordercast.studies.reproduction import (
 _PAPERS = (
     "[GS]: H. Garcia-Molina and A. Spauster, Ordered and Reliable Multicast Communication,"
     " Princeton University, CS-TR-184-88, 1988. [STAB]: K. Guo, R. van Renesse, W. Vogels and"
-    " K. Birman, Hierarchical Message Stability Tracking Protocols, Cornell University."
+    " K. Birman, Hierarchical Message Stability Tracking Protocols, Cornell University. [SWAP]:"
+    " M. Herlihy, S. Tirthapura and R. Wattenhofer, Ordered Multicast and Distributed Swap. [TOM]:"
+    " H.-P. Dommel and J. J. Garcia-Luna-Aceves, Ordered End-to-End Multicast for Distributed"
+    " Multimedia Systems."
 )
 
 _STYLE = """

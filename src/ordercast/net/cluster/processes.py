@@ -194,6 +194,9 @@ def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Chi
     if not detached:  # Ctrl-C is for us, in either case: we stop them in order
         return subprocess.Popen(command, stdin=nowhere, stdout=nowhere, start_new_session=True)
     with os.fdopen(append_own(log_file(directory, site)), "ab") as log:
+        # A daemon that fails at once says why, and neither when nor which site.
+        log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {site} starts\n".encode())
+        log.flush()
         child = _Logged(command, stdin=nowhere, stdout=nowhere, stderr=log, start_new_session=True)
         child.said_from = log.tell()
         return child
