@@ -37,9 +37,14 @@ class Verb:
 
 
 def is_verb(name: str) -> bool:
-    from ordercast.cli import VERBS  # which imports this module
+    return name.isidentifier() and hasattr(_module(name), "DESCRIPTION")
 
-    return any(verb.name == name for verb in VERBS)
+
+def _module(name: str) -> object:
+    try:
+        return importlib.import_module(f"ordercast.cli.{name}")
+    except ImportError:
+        return None
 
 
 class _Parser(argparse.ArgumentParser):

@@ -164,11 +164,9 @@ def _started(
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             yield session
-        except KeyboardInterrupt:
-            _end(gateway)  # a call was cut off: the session answers no more
-            raise
         except BaseException:
-            session.stop()
+            with suppress(Exception):  # after Ctrl-C within a call it may answer no more
+                session.stop()
             _end(gateway)
             raise
         session.stop()

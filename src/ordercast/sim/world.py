@@ -310,7 +310,7 @@ class World(Driver):
             if place.site is not None:
                 self._lose(now, place.site, place)
         elif injection.kind == "crash":
-            if not injection.until and self._is_too_early(now):
+            if injection.until == NEVER and self._is_too_early(now):
                 self._push(now + _TRY_AGAIN, FAULT, injection)
             elif place.site is not None:
                 self._conditions.count("crash")
