@@ -42,6 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("cluster kill c.toml d", "there is no site 'd'"),
         ("cluster kill c.toml a", "site 'a' does not run from"),
         ("cluster down c.toml --detach", "--detach is for 'up'"),
+        ("cluster down c.toml --new", "--new is for 'up' and 'restart'"),
         ("send c.toml alpha", "nothing to send: give TEXT, - or --size"),
         ("send c.toml alpha x --size 5", "TEXT and --size contradict each other"),
         ("send c.toml alpha - --count 5", "--count does not go with -"),
@@ -97,6 +98,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("group join c.toml alpha b --via a", "--via: site 'a' does not run from"),
         ("certs c.toml", "c.toml: has no [tls] dir; name a directory with --out"),
         ("certs c.toml --out x --site d", "x: has no authority (ca.pem, ca.key)"),
+        ("certs c.toml --out x --client billing", "x: has no authority (ca.pem, ca.key)"),
         ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),
         ("export c.toml", "the following arguments are required: OUT"),
         ("export c.toml out", ".ordercast"),
@@ -149,10 +151,33 @@ def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     assert f"example:\n  ordercast {verb} " in capsys.readouterr().out
 
 
-def test_a_cluster_that_does_not_run_can_be_stopped_and_asked(
-    capsys: pytest.CaptureFixture[str],
+def test_a_cluster_of_which_nothing_is_known_can_be_stopped_and_asked(
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["cluster", "down", "c.toml"]) == 0
     assert "no site of demo runs from" in capsys.readouterr().out
+    assert main(["status", "c.toml"]) == 1
+    out, err = capsys.readouterr()
+    assert "elsewhere" in out
+    assert f"looked in {place}/.ordercast/demo: nothing of cluster 'demo'" in err
+    (place / ".ordercast" / "demo").mkdir(parents=True)
+    (place / ".ordercast" / "demo" / "a.retired").touch()
     assert main(["status", "c.toml"]) == 0
-    assert "elsewhere" in capsys.readouterr().out
+    assert capsys.readouterr().err == ""
+
+
+def test_the_directory_is_beside_the_file_wherever_one_is(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked_in(*options: str) -> str:
+        assert main(["status", str(place / "c.toml"), "--json", *options]) == 1
+        return str(json.loads(capsys.readouterr().out)["dir"])
+
+    (place / "sub").mkdir()
+    monkeypatch.chdir(place / "sub")
+    assert looked_in() == str(place / ".ordercast" / "demo")
+    (place / "c.toml").write_text(FILE.replace('"demo"', '"demo"\ndir = "data"'))
+    assert looked_in() == str(place / "data")
+    monkeypatch.setenv("ORDERCAST_DIR", "/named/by/the/environment")
+    assert looked_in() == "/named/by/the/environment"
+    assert looked_in("--dir", "given") == "given"

@@ -136,9 +136,7 @@ def edits(copy: Copy) -> dict[str, Callable[[str], None]]:
             before="| `tom` | `agreed` |",
             text=f"| `{NAME}` | `agreed` | yes | on request | the path | n + ε | what passes |\n",
         ),
-        "docs/operations.md": lambda place: copy.add(
-            place, before='"arrow", "combining",', text=f'"{NAME}", '
-        ),
+        "docs/operations.md": lambda place: copy.command(place, "-m", "tools.settings"),
         "docs/planner.md": copy.print_again,
         "README.md": copy.print_again,
         "tests/scenarios/NAME.toml": lambda place: copy.write(place, SCENARIO),

@@ -23,7 +23,7 @@ def test_a_protocol_has_a_section_a_row_and_a_place_in_the_cluster_file(protocol
     assert re.search(
         rf"^\| [^|]*`{protocol}`[^|]* \| `agreed` \|", page("guarantees.md"), re.MULTILINE
     )
-    shown = page("operations.md").partition("\nprotocol = ")[2].partition("\nbuilder = ")[0]
+    shown = page("operations.md").partition("\n# protocol = ")[2].partition("\n# builder = ")[0]
     assert f'"{protocol}"' in shown
 
 

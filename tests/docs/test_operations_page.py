@@ -4,18 +4,18 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 from ordercast.cli import VERBS
-from ordercast.net.cluster.config import Cluster, LimitsConfig, Timeouts
-from ordercast.net.cluster.file import cluster_of_groups, parse_cluster
+from ordercast.net.cluster.file import parse_cluster
+from ordercast.net.daemon.desk import ClientDesk
 from ordercast.net.daemon.metrics import exposition
+from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
-from ordercast.net.site.status import status_of
 from support.harness.loops import in_loop
 from support.harness.ports import free_ports
+from tools.settings import page
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
@@ -64,16 +64,10 @@ def test_the_commands_of_operations_run_in_their_order(tmp_path: Path) -> None:
         subprocess.run(words, cwd=tmp_path, check=False, capture_output=True)
 
 
-def test_the_file_shown_with_defaults_has_the_defaults() -> None:
-    shown = parse_cluster(blocks(OPERATIONS, "toml")[1], source="page")
-    plain = cluster_of_groups({"alpha": ["a", "b"]}, name="demo")
-    tables = {"limits", "timeouts", "tls", "multicast", "sites", "groups", "source"}
-    settings = {field.name for field in fields(Cluster)} - tables
-    for name in settings | {"limits", "timeouts", "tls", "multicast"}:
-        assert getattr(shown, name) == getattr(plain, name), name
-    settings |= {field.name for kind in (LimitsConfig, Timeouts) for field in fields(kind)}
-    every = set(re.findall(r"^#? ?(\w+) = ", blocks(OPERATIONS, "toml")[1], re.MULTILINE))
-    assert settings | {"dir"} <= every
+def test_the_file_shown_is_what_init_writes() -> None:
+    assert page(OPERATIONS) == OPERATIONS
+    cluster = parse_cluster(blocks(OPERATIONS, "toml")[1], source="page")
+    assert cluster.addresses() == {"a": ("127.0.0.1", 7101), "b": ("127.0.0.1", 7102)}
 
 
 def test_every_runtime_verb_is_in_the_table() -> None:
@@ -85,7 +79,9 @@ def test_every_runtime_verb_is_in_the_table() -> None:
 @in_loop
 async def test_every_field_of_the_status_and_every_metric_is_explained() -> None:
     async with local_cluster({"alpha": ["a", "b"]}) as cluster:
-        status = status_of(site_of(cluster["a"]))
+        desk = ClientDesk(site_of(cluster["a"]), ClientLimits(1, 1))
+        status = desk.status()
+        desk.close()
     told = set(re.findall(r"`(\w+)`", section("Status")))
     assert set(status) - {"site", "cluster"} <= told
     found = exposition(status)

@@ -12,6 +12,7 @@ PARTIES = (
     "A stranger on the network",
     "A user of the same machine",
     "A client on the socket",
+    "A client on another machine",
     "A site's certificate",
     "A retired site's certificate",
     "A voter's certificate",

@@ -70,20 +70,9 @@ def test_it_runs_without_extras_and_says_so_at_the_start_and_its_next_commands_w
             again = run(*command[3:])
             assert again.returncode == 0, (command, again.stderr)
     finally:
-        run(
-            "cluster",
-            "down",
-            str(tmp_path / "cluster/cluster.toml"),
-            "--dir",
-            str(tmp_path / "cluster"),
-        )
-    assert [command[3] for command in commands] == [
-        "cluster",
-        "send",
-        "status",
-        "cluster",
-        "--help",
-    ]
+        run("cluster", "down", str(tmp_path / "cluster" / "cluster.toml"))
+    verbs = [command[3] for command in commands]
+    assert verbs == ["cluster", "send", "status", "cluster", "--help"]
 
 
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:

@@ -277,7 +277,7 @@ def test_a_site_that_cannot_start_is_told_and_stops_the_others(tmp_path: Path) -
 
 
 def test_an_address_in_use_is_named(cluster: Daemons) -> None:
-    done = cluster.run("node", "cluster.toml", "--site", "a", "--dir", "other")
+    done = cluster.run("node", "cluster.toml", "--site", "a", "--dir", "other", "--new")
     assert done.returncode == 2
     assert f"127.0.0.1:{cluster.address['a']}" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -13,6 +13,7 @@ VERBS = (
     Verb("plan", "choose a propagation forest for overlapping groups, and say why"),
     Verb("sim", "run groups in virtual time with faults, and check every delivery"),
     Verb("stability", "one round of a stability protocol on a tree of up to 20,000 members"),
+    Verb("init", "write a new cluster file, with its secret or certificates"),
     Verb("node", "run one site of a cluster, in the foreground"),
     Verb("cluster", "run all sites of a cluster on this machine: up, down, kill, restart"),
     Verb("send", "send messages to a group through a running site"),

@@ -1,4 +1,4 @@
-"""`ordercast certs CLUSTER`: the authority and the sites' certificates of a cluster."""
+"""`ordercast certs CLUSTER`: the authority of a cluster, and certificates of sites and clients."""
 
 import argparse
 from pathlib import Path
@@ -13,6 +13,8 @@ for each site a certificate and a key (SITE.pem, SITE.key). They go to the direc
 that the cluster file names under [tls], or to --out. Running sites notice new files.
 With --site only for the sites named, which need not be in the cluster file: for one
 that 'ordercast site add' will admit, from the authority that is there.
+With --client for a client on another machine: clients/NAME.pem and clients/NAME.key. What
+it may do, the cluster file says under [grants].
 A machine needs ca.pem and its own site's two files; keep ca.key elsewhere.
 Needs the extra 'certs'."""
 
@@ -20,17 +22,23 @@ EXAMPLE = """\
 example:
   ordercast certs cluster.toml
   ordercast certs cluster.toml --renew
-  ordercast certs cluster.toml --site d --host db4.example.org"""
+  ordercast certs cluster.toml --site d --host db4.example.org
+  ordercast certs cluster.toml --client billing"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     cluster_arguments(parser)
     parser.add_argument("--out", metavar="DIR", help="the directory (default: that of [tls])")
     parser.add_argument(
-        "--renew", action="store_true", help="new certificates and keys for all sites (of --site)"
+        "--renew",
+        action="store_true",
+        help="new certificates and keys for all sites (of --site, --client)",
     )
     parser.add_argument(
         "--site", metavar="SITE", action="append", help="only for this site; may be repeated"
+    )
+    parser.add_argument(
+        "--client", metavar="NAME", action="append", help="only for this client; may be repeated"
     )
     parser.add_argument(
         "--host", metavar="HOST", action="append", default=[],
@@ -39,7 +47,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.certificates import add_certificates, write_certificates
+    from ordercast.net.cluster.certificates import (
+        add_certificates,
+        add_client_certificates,
+        write_certificates,
+    )
 
     cluster, _ = cluster_of(args)
     if args.out is not None:
@@ -56,11 +68,16 @@ def run(args: argparse.Namespace) -> int:
         make, sites = add_certificates, args.site
         if args.host:
             hosts[args.site[0]] = args.host
-    written = make(cluster.name, sites, directory, hosts=hosts, renew=args.renew)
+    written = []
+    if args.site or not args.client:
+        written += make(cluster.name, sites, directory, hosts=hosts, renew=args.renew)
+    if args.client:
+        written += add_client_certificates(cluster.name, args.client, directory, renew=args.renew)
+    names = [str(path.relative_to(directory)) for path in written]
     if args.json:
-        print_json({"dir": str(directory), "written": [path.name for path in written]})
+        print_json({"dir": str(directory), "written": names})
     elif not written:
         print(f"{directory}: nothing is missing (--renew makes new certificates)")
     else:
-        print(f"{directory}: wrote {', '.join(path.name for path in written)}")
+        print(f"{directory}: wrote {', '.join(names)}")
     return GOOD

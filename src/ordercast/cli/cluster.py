@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
-from ordercast.cli.runtime import action_and_cluster, dir_argument, say
+from ordercast.cli.runtime import action_and_cluster, dir_argument, elsewhere, new_argument, say
 from ordercast.cli.status import ask
 from ordercast.model.errors import ConfigError
 
@@ -48,6 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", metavar="ACTION CLUSTER [SITE]", help="see above")
     dir_argument(parser)
     parser.add_argument("--detach", action="store_true", help="up: in the background")
+    new_argument(parser)
     parser.add_argument("--lost", action="append", metavar="SITE", help="recover: a lost voter")
     parser.add_argument(
         "--from", dest="chosen", metavar="SITE",
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     action, file, *sites = action_and_cluster(args.words, ACTIONS, "cluster")
     if args.detach and action != "up":
         raise UsageError(f"cluster {action}: --detach is for 'up'")
+    if args.new and action not in ("up", "restart"):
+        raise UsageError(f"cluster {action}: --new is for 'up' and 'restart'")
     if action != "recover" and (args.lost or args.chosen or args.accept_loss):
         raise UsageError(f"cluster {action}: --lost, --from and --accept-loss are for 'recover'")
     wanted = 1 if action in ("kill", "restart") else 0
@@ -86,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     from ordercast.net.cluster import processes
+    from ordercast.net.store.places import require_place
 
     there = processes.all_running(cluster, directory)
     if there:
@@ -93,11 +97,12 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
         raise ConfigError(f"{directory}: running already: {names}; 'ordercast cluster down' stops")
     here = processes.sites_here(cluster, directory)
     sites = [site for site in here if not processes.is_retired(directory, site)]
-    started = processes.start(cluster, sites, directory, detached=args.detach)
+    require_place(cluster, sites, directory, new=args.new)
+    started = processes.start(cluster, sites, directory, detached=args.detach, new=args.new)
     try:
         processes.wait_ready(started, directory)
         if set(cluster.sites) <= set(here):
-            _meet(cluster, sites, directory)
+            _meet(cluster, started, directory)
         _print_started(
             args, cluster, directory, {site: child.pid for site, child in started.items()}
         )
@@ -113,12 +118,15 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
         raise
 
 
-def _meet(cluster: "Cluster", sites: list[str], directory: Path) -> None:
+def _meet(cluster: "Cluster", started: "dict[str, Child]", directory: Path) -> None:
     """Wait until the sites are connected and the voters have found each other; if that takes long,
-    `status` says why."""
+    `status` says why. One that ends meanwhile has not started."""
+    from ordercast.net.cluster.processes import require_all_run
+
     until = time.monotonic() + MEET_S
     while time.monotonic() < until:
-        found = asyncio.run(ask(cluster, sites, directory))
+        found = asyncio.run(ask(cluster, list(started), directory))
+        require_all_run(started, directory)
         if all(site["state"] == "up" for site in found.values()):
             return
         time.sleep(0.05)
@@ -171,7 +179,7 @@ def _down(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     if args.json:
         print_json({"cluster": cluster.name, "stopped": stopped, "killed": killed})
     elif not stopped:
-        print(f"no site of {cluster.name} runs from {directory}")
+        print(f"no site of {cluster.name} runs from {directory}{elsewhere(cluster, directory)}")
     else:
         print(f"stopped: {', '.join(stopped)}")
     if killed:
@@ -187,12 +195,13 @@ def _kill(
 
     daemon = processes.running(directory, site)
     if daemon is None and not again:
-        raise ConfigError(f"site {site!r} does not run from {directory}")
+        told = elsewhere(cluster, directory)
+        raise ConfigError(f"site {site!r} does not run from {directory}{told}")
     if daemon is not None:
         processes.kill(daemon)
     result: dict[str, Any] = {"site": site, "killed": None if daemon is None else daemon.pid}
     if again:
-        started = processes.start(cluster, [site], directory, detached=True)
+        started = processes.start(cluster, [site], directory, detached=True, new=args.new)
         try:
             processes.wait_ready(started, directory)
         except processes.StartFailed as error:

@@ -178,7 +178,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         told = [*_verdict(verdict, lacking), "", *_summary(sent, done), ""]
         told += ["Deliveries from second to second:", *sketch(history.deliveries, sent), ""]
-        told += _next(cluster, directory, drawings)
+        told += _next(cluster, drawings)
         print("\n".join(told), flush=True)
     if obstacle is not None:
         complain(obstacle)
@@ -267,9 +267,9 @@ def _verdict(found: dict[str, Any], lacking: ConfigError | None) -> list[str]:
     ]
 
 
-def _next(cluster: "Cluster", directory: Path, drawings: Sequence[str]) -> list[str]:
+def _next(cluster: "Cluster", drawings: Sequence[str]) -> list[str]:
     """The pictures, and commands to type."""
-    ordercast, place = command_typed(), f"{cluster.source} --dir {directory}"
+    ordercast, place = command_typed(), cluster.source
     lines = [f"Pictures: {', '.join(drawings)}", ""] if drawings else []
     return [
         *lines,

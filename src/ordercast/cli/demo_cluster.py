@@ -126,6 +126,7 @@ def _cluster_file(
         _MADE,
         "[cluster]",
         f'name = "{NAME}"',
+        'dir = "."',
         'builder = "greedy"',
         f"tie = [{_quoted(tie)}]",
         "[limits]",

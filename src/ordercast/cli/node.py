@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ordercast.cli.command import GOOD, UsageError
-from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+from ordercast.cli.runtime import cluster_arguments, cluster_of, new_argument, print_line
 from ordercast.model.names import require_name
 
 DESCRIPTION = """\
@@ -33,26 +33,34 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics", metavar="HOST:PORT", help="the same for its metrics and health"
     )
+    new_argument(parser)
+    parser.add_argument(
+        "--clients", metavar="HOST:PORT", help="the same for clients on other machines"
+    )
     parser.add_argument(
         "--verbose", action="store_true", help="log more than an operator needs every day"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.addresses import parse_address
+    from ordercast.net.cluster.addresses import parse_address, require_loopback
     from ordercast.net.daemon.daemon import LateSite, run_daemon
 
     cluster, directory = cluster_of(args)
-    for option, value in (("--address", args.address), ("--metrics", args.metrics)):
+    others: dict[str, tuple[str, int]] = {}
+    for option in ("address", "metrics", "clients"):
+        value = getattr(args, option)
         if value is not None:
-            parse_address(value, option)
+            others[option] = parse_address(value, f"--{option}")
             if args.site in cluster.sites:
-                raise UsageError(f"{option}: {cluster.source} says where site {args.site!r} is")
+                raise UsageError(f"--{option}: {cluster.source} says where site {args.site!r} is")
     require_name(args.site, "--site")
-    metrics = None if args.metrics is None else parse_address(args.metrics, "--metrics")
-    late = LateSite(args.address or "", metrics)
+    if cluster.tls is None and "clients" in others:
+        require_loopback({args.site: others["clients"]})
+    late = LateSite(args.address or "", others.get("metrics"), others.get("clients"))
     _log_to_stderr(args.site, args.verbose)
-    run_daemon(cluster, args.site, directory, _tell if args.json else _ignore, late)
+    tell = _tell if args.json else _ignore
+    run_daemon(cluster, args.site, directory, tell, late, new=args.new)
     return GOOD
 
 

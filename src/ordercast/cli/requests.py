@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
+from ordercast.cli.runtime import elsewhere
 from ordercast.model.errors import ConfigError, Error
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def site_to_ask(cluster: "Cluster", directory: Path, via: str | None) -> str:
         return any_site(cluster, directory)
     require_site(cluster, via, directory)
     if not answers(directory / f"{via}.sock"):
-        raise ConfigError(f"--via: site {via!r} does not run from {directory}")
+        told = elsewhere(cluster, directory)
+        raise ConfigError(f"--via: site {via!r} does not run from {directory}{told}")
     return via
 
 
@@ -64,8 +66,11 @@ def any_site(cluster: "Cluster", directory: Path, prefer: Sequence[str] = ()) ->
     found = site_that_answers(cluster, directory, prefer)
     if found is None:
         raise ConfigError(
-            f"{directory}: no site of cluster {cluster.name!r} runs here;"
-            f" start one: 'ordercast cluster up {cluster.source} --detach'"
+            f"{directory}: no site of cluster {cluster.name!r} runs here"
+            + (
+                elsewhere(cluster, directory)
+                or f"; start one: 'ordercast cluster up {cluster.source} --detach'"
+            )
         )
     return found
 

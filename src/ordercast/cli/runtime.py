@@ -23,7 +23,16 @@ def dir_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dir",
         metavar="DIR",
-        help="where stores and sockets are (default: .ordercast/NAME, NAME from the cluster file)",
+        help="where stores and sockets are (default: the environment's ORDERCAST_DIR, 'dir' of the"
+        " cluster file, or .ordercast/NAME beside it)",
+    )
+
+
+def new_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--new",
+        action="store_true",
+        help="begin without a past in DIR, although another directory has stores of the cluster",
     )
 
 
@@ -33,6 +42,17 @@ def cluster_of(args: argparse.Namespace) -> tuple["Cluster", Path]:
 
     cluster = read_cluster(args.cluster)
     return cluster, cluster.directory(args.dir)
+
+
+def elsewhere(cluster: "Cluster", directory: Path) -> str:
+    """The rest of a line about a directory in which nothing runs: where the stores are, if the
+    directory has nothing of the cluster and another known one has."""
+    from ordercast.net.cluster.processes import is_known
+    from ordercast.net.store.places import elsewhere_told
+
+    if any(is_known(directory, site) for site in cluster.sites):
+        return ""
+    return elsewhere_told(cluster, directory)
 
 
 def action_arguments(parser: argparse.ArgumentParser, words: str) -> None:

@@ -8,12 +8,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.command import GOOD, INCOMPLETE, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
 from ordercast.cli.runtime import (
     absences,
     broken_links,
     cluster_arguments,
     cluster_of,
+    elsewhere,
     print_line,
     table_lines,
 )
@@ -31,7 +32,8 @@ DESCRIPTION = """\
 Ask the running sites of a cluster how they are: those of the file, and those that were
 added and have a store here. Sites of which this directory has nothing (they run on
 other machines) are shown as 'elsewhere', those that have left as 'retired'. The exit
-code is 1 when a site that belongs here does not answer or is not healthy."""
+code is 1 when a site that belongs here does not answer or is not healthy, and when
+the directory has nothing of the cluster at all; then the last line says where it is."""
 
 EXAMPLE = """\
 example:
@@ -71,9 +73,19 @@ def run(args: argparse.Namespace) -> int:
             else:
                 print(as_table(found), flush=True)
             if not args.watch:
-                well = all(site["state"] in _WELL for site in found.values())
-                return GOOD if well else INCOMPLETE
+                return _verdict(cluster, directory, found)
             time.sleep(EVERY_S)
+
+
+def _verdict(cluster: "Cluster", directory: Path, found: dict[str, dict[str, Any]]) -> int:
+    from ordercast.net.cluster.processes import is_known, sites_here
+
+    if not any(is_known(directory, site) for site in sites_here(cluster, directory)):
+        told = elsewhere(cluster, directory) or "; --dir, ORDERCAST_DIR or 'dir' names another one"
+        complain(f"looked in {directory.absolute()}: nothing of cluster {cluster.name!r}{told}")
+        return INCOMPLETE
+    well = all(site["state"] in _WELL for site in found.values())
+    return GOOD if well else INCOMPLETE
 
 
 async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str, dict[str, Any]]:
@@ -86,17 +98,16 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
     """`state` is up, unwell (with reasons), down, elsewhere or retired."""
     from ordercast.model.errors import Error
     from ordercast.net.client.client import connect
-    from ordercast.net.cluster.processes import is_retired, log_file, pid_file, running
+    from ordercast.net.cluster.processes import is_known, is_retired, log_file, running
     from ordercast.net.cluster.sockets import answers
     from ordercast.net.site.status import troubles
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
         if is_retired(directory, site):
             return {"state": "retired", "reasons": []}
-        log = log_file(directory, site)
-        traces = (directory / f"{site}.db", pid_file(directory, site), log)
-        if not any(trace.exists() for trace in traces):
+        if not is_known(directory, site):
             return {"state": "elsewhere", "reasons": []}
+        log = log_file(directory, site)
         hint = f" (its log: {log})" if log.exists() else ""
         return {"state": "down", "reasons": [f"no process runs it{hint}"]}
     try:

@@ -37,6 +37,10 @@ class PeerRefused(Error):
     """A site that is not who it claims to be, or that is of another cluster or structure."""
 
 
+class NotGranted(Error):
+    """A request that the subject of a client's session has no grant for."""
+
+
 class StoreCorrupt(Error):
     """A store with a committed batch that cannot be trusted; the site must not run on it."""
 

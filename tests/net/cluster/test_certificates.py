@@ -13,7 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ordercast.model.errors import ConfigError
-from ordercast.net.cluster.certificates import add_certificates, make_authority, write_certificates
+from ordercast.net.cluster.certificates import (
+    add_certificates,
+    add_client_certificates,
+    make_authority,
+    write_certificates,
+)
 from ordercast.net.link.tls import Certificates, TlsConfig
 
 
@@ -108,6 +113,31 @@ def test_a_site_that_differs_from_another_only_in_case_gets_none(tmp_path: Path)
     write_certificates("demo", ["a"], tmp_path)
     with pytest.raises(ConfigError, match="'A' and 'a' differ only in case"):
         add_certificates("demo", ["A"], tmp_path)
+
+
+def test_a_client_gets_a_certificate_for_dialling_only_in_a_directory_of_its_own(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ConfigError, match="has no authority"):
+        add_client_certificates("demo", ["billing"], tmp_path)
+    write_certificates("demo", ["billing"], tmp_path)
+    site = (tmp_path / "billing.pem").read_bytes()
+    written = add_client_certificates("demo", ["billing"], tmp_path)
+    place = tmp_path / "clients"
+    assert written == [place / "billing.pem", place / "billing.key"]
+    assert (place / "billing.key").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "billing.pem").read_bytes() == site
+    made = certificate(place / "billing.pem")
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    found = names.get_values_for_type(x509.UniformResourceIdentifier)
+    assert found == ["ordercast://demo/client/billing"]
+    usage = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert add_client_certificates("demo", ["billing"], tmp_path) == []
+    assert add_client_certificates("demo", ["billing"], tmp_path, renew=True) == written
+    for wrong in ("a/b", "", "Billing"):
+        with pytest.raises(ConfigError):
+            add_client_certificates("demo", [wrong], tmp_path)
 
 
 def test_renewing_makes_new_keys_from_the_same_authority(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError, CrossDomain
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import Retention
@@ -68,6 +69,20 @@ def test_what_is_not_written_has_the_documented_default() -> None:
     assert cluster.tls is None
     assert cluster.address("c") == ("::1", 7103)
     assert cluster.site("b").metrics == ("127.0.0.1", 9102)
+
+
+def test_an_address_for_clients_and_what_they_may_do() -> None:
+    text = changed('metrics = "127.0.0.1:9102"', 'clients = "127.0.0.1:7202"')
+    cluster = parse_cluster(f'{text}[grants]\n"client:x" = ["send:alpha"]\n', source="x.toml")
+    assert cluster.site("b").clients == ("127.0.0.1", 7202)
+    assert cluster.site("a").clients is None
+    assert cluster.grants.allows(ClientSubject("client", "x"), "send", "alpha")
+    insecure = changed(
+        'metrics = "127.0.0.1:9102"', 'clients = "127.0.0.1:7202"\n[tls]\ninsecure=true'
+    )
+    assert "sites.b.clients: '127.0.0.1' has no secret to ask for" in mistake(insecure)
+    with_tls = changed('metrics = "127.0.0.1:9102"', 'clients = "0.0.0.0:7202"\n[tls]\ndir="x"')
+    assert parse_cluster(with_tls, source="x.toml").site("b").clients == ("0.0.0.0", 7202)
 
 
 def test_what_is_written_is_used(tmp_path: Path) -> None:
@@ -142,6 +157,9 @@ def test_a_retention_may_be_a_size() -> None:
         ("127.0.0.1:7101", "::1:7101", "is not an address (write HOST:PORT, or [IPV6]:PORT)"),
         ("127.0.0.1:7101", "127.0.0.1:7102", "is taken by sites.a.address"),
         ("127.0.0.1:9102", "127.0.0.1:7101", "sites.b.metrics: '127.0.0.1:7101' is taken by"),
+        ('metrics = "127', 'clients = "10', "sites.b.clients: '10.0.0.1' is not a loopback"),
+        ("[groups]", "[grants]\n'client:x' = ['sent']\n[groups]", "did you mean 'send'?"),
+        ("[groups]", "[grants]\nx = 1\n[groups]", "grants.'x': there is no kind 'x'"),
         ("127.0.0.1:7101", "10.0.0.1:7101", "sites.a.address: '10.0.0.1' is not a loopback"),
         ("127.0.0.1:7101", "db.example:7101", "give [tls] dir"),
         ('address = "127.0.0.1:7101"', "", "sites.a.address is missing"),

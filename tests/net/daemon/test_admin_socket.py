@@ -41,7 +41,7 @@ from ordercast.net.admin.frames import (
 )
 from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.sockets import remove_stale, socket_path
-from ordercast.net.daemon import admin_socket
+from ordercast.net.daemon import admin_socket, client_connection
 from ordercast.net.site.node import site_of
 from support.clusters.served import Served, served
 from support.clusters.sites import turns, until
@@ -126,7 +126,7 @@ async def test_garbage_ends_that_connection_and_nothing_else(
                 raw.writer.write_eof()
                 assert await raw.closed()
         await still_serves(running)
-        await until(lambda: running.admins["a"].clients() == 0)
+        await until(lambda: running.admins["a"].desk.clients() == 0)
     assert "Traceback" not in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len([record for record in caplog.records if "dropped" in record.message]) < 8
@@ -153,7 +153,7 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
 async def test_a_client_that_says_nothing_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin_socket, "HELLO_S", 0.1)
+    monkeypatch.setattr(client_connection, "HELLO_S", 0.1)
     async with served(tmp_path) as running:
         async with Raw.open(running) as raw:
             raw.say(b"\0")
@@ -288,7 +288,7 @@ async def test_what_a_site_refuses_is_rejected_with_its_reason(tmp_path: Path) -
 async def test_subscriptions_are_bounded_and_wait_for_grants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin_socket, "MOST_SUBSCRIPTIONS", 2)
+    monkeypatch.setattr(client_connection, "MOST_SUBSCRIPTIONS", 2)
     async with served(tmp_path) as running:
         async with running.connect("a") as client:
             await (await client.multicast("alpha", b"x")).stable()

@@ -1,5 +1,7 @@
 """A history of a cluster whose groups changed: each epoch as the stores tell it."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from ordercast.history.rows import BASE, END, OPEN
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, pack_payloads
 from support.stores.exporting import GROUPS, Cluster, counts
-from support.stores.records import anew, engine, write
+from support.stores.records import anew, engine, flush, write
 
 
 @pytest.fixture
@@ -90,6 +92,26 @@ def test_a_base_tells_the_epoch_in_which_rows_begin(cluster: Cluster) -> None:
     (base,) = (event for event in history.events if event.kind == BASE)
     assert (base.site, base.epoch) == ("a", 2)
     assert base.position <= position
+
+
+def test_an_epoch_that_only_an_absent_site_has_messages_of_is_judged(cluster: Cluster) -> None:
+    """It has caught up with them, and never opened the epoch; the others have forgotten it."""
+    cluster.some(1)
+    cluster.change({**GROUPS, "late": ("c",)})
+    cluster.send("a", "late", b"one", b"two")
+    cluster.change(GROUPS)
+    cluster.some(1)
+    for store in cluster.stores.values():
+        flush(store)
+        with contextlib.closing(sqlite3.connect(store.path)) as db:
+            like = '%"epoch":2,%'
+            db.execute("DELETE FROM events WHERE kind = 'open' AND detail LIKE ?", (like,))
+            db.commit()
+    cluster.close()
+    assert cluster.judge().ok
+    history = cluster.export()
+    assert [row.epoch for row in history.epochs] == [1, 2, 3]
+    assert {(r.group_name, r.site) for r in history.groups if r.epoch == 2} == {("late", "c")}
 
 
 def test_what_no_epoch_took_is_not_sent(cluster: Cluster) -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.certificates import (
+    add_client_certificates,
     make_authority,
     make_site_certificate,
     read_authority,
     write_certificates,
 )
 from ordercast.net.link.complaints import LinkTrouble
-from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
+from ordercast.net.link.tls import Certificates, ClientCertificates, TlsConfig, TlsSession
 from support.network.links import (
     CLUSTER,
     End,
@@ -337,3 +338,30 @@ def test_only_tls_1_3_is_spoken(certs: Path) -> None:
     server.feed(client.outgoing())
     with pytest.raises(LinkTrouble, match="TLS failed: unsupported protocol"):
         server.handshake()
+
+
+@both_loops
+def test_a_certificate_of_a_client_is_nobodys_at_a_link(
+    run: Runner, certs: Path, tmp_path: Path
+) -> None:
+    """Not even of a client that has the name of a site."""
+    add_client_certificates(CLUSTER, ["b"], certs)
+    theirs = tmp_path / "theirs"
+    shutil.copytree(certs, theirs)
+    for end in ("pem", "key"):
+        shutil.copy(certs / "clients" / f"b.{end}", theirs / f"b.{end}")
+    with pytest.raises(ConfigError, match="does not pass with"):
+        Certificates(TlsConfig(theirs), CLUSTER, "b")
+
+    async def main() -> None:
+        a, b = ends(certs, certs)
+        files = (theirs / "ca.pem", theirs / "b.pem", theirs / "b.key")
+        b.transport._certificates = ClientCertificates(files)  # type: ignore[assignment]
+        async with started(a, b):
+            b.transport.connect("a")
+            await until(lambda: a.transport.refusals["its certificate names another site"] > 0, "")
+            a.transport.connect("b")
+            await until(lambda: a.transport.refusals["its certificate is not accepted"] > 0, "")
+            assert a.events == b.events == []
+
+    run(main())

@@ -15,6 +15,8 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.messages import Delivery
 from ordercast.net.site import handover
 from ordercast.net.site.node import Node, site_of
+from ordercast.net.site.stream import Lag, Stream
+from ordercast.wire.handover import NoSnapshot, SnapshotWanted
 from support.clusters.processes import write_cluster
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -199,6 +201,29 @@ async def test_memory_sites_hand_over_too_and_a_wait_can_be_cancelled(tmp_path: 
         assert isinstance(opened, EpochOpened)
         await until(lambda: mine.applied["alpha"] == donor.applied["alpha"])
         reading.cancel()
+
+
+@in_loop
+async def test_who_has_forgotten_the_epoch_says_so() -> None:
+    """Else a joiner whose application comes there very late would ask for ever."""
+    sent: list[tuple[str, object]] = []
+    known = Stream(
+        None, confirmed=0, delivered=0, lag=Lag(9, 9, False), embedded=True,
+        hold=lambda _: None, shed=lambda _: None,
+    )  # fmt: skip
+    donor = handover.Handover(
+        "c", "a", lambda peer, frame: sent.append((peer, frame)), known, folder=None, hooks=None
+    )
+    members = (("g", ("a", "b")),)
+    for epoch in range(2, 9):
+        opened = EpochOpened(epoch, 0, "ring", "star", ("g",), ("g",), members, (epoch - 1,))
+        known.add([opened])
+    for epoch in (3, 8, 9):  # forgotten, known, not open yet
+        donor.handed("b", SnapshotWanted(epoch, "g", 0))
+        donor.handed("z", SnapshotWanted(epoch, "g", 0) if epoch > 3 else NoSnapshot(1, "g", ""))
+    await asyncio.sleep(0)
+    forgotten = "a no longer knows who came into g with epoch 3"
+    assert sent == [("b", NoSnapshot(3, "g", forgotten)), ("b", NoSnapshot(8, "g", ""))]
 
 
 def test_half_of_the_hooks_is_refused(tmp_path: Path) -> None:

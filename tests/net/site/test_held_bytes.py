@@ -10,7 +10,7 @@ import pytest
 import ordercast
 from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
 from ordercast.net.admin.frames import SubscribedBatches
-from ordercast.net.daemon.subscription import GRANTED_BYTES, Subscription
+from ordercast.net.daemon.subscription import CREDIT_BYTES, Subscription
 from ordercast.net.site.node import site_of
 from ordercast.net.site.stream import StreamBatch
 from ordercast.net.store.wal import require_whole
@@ -61,14 +61,15 @@ def test_a_client_is_sent_a_number_of_bytes_however_much_it_grants() -> None:
 
     async def main() -> int:
         sent = Sent()
-        subscription = Subscription(1, batches(), sent, keep=False)  # type: ignore[arg-type]
-        subscription.grant(1 << 60, 1 << 60, 0)
+        may_read = "alpha".__eq__
+        subscription = Subscription(1, batches(), sent, may_read, keep=False)  # type: ignore[arg-type]
+        subscription.credit(1 << 60, 1 << 60, 0)
         for _ in range(500):
             await asyncio.sleep(0)
         subscription.close()
         return sent.size
 
-    assert 0 < loops.run(main()) <= GRANTED_BYTES + 2 * SIZE
+    assert 0 < loops.run(main()) <= CREDIT_BYTES + 2 * SIZE
 
 
 def test_the_log_of_a_store_is_verified_page_by_page(

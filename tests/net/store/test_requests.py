@@ -211,16 +211,16 @@ async def test_a_request_that_waits_for_the_site_is_known_when_its_session_is_no
             receipt = await client.multicast("alpha", b"once")
             while not site_of(node).core.admission.requested:
                 await asyncio.sleep(0.01)
-            admin = running.admins["a"]
-            (connection,) = admin._connections.values()
+            desk = running.admins["a"].desk
+            (connection,) = desk._connections.values()
             connection.wire.close()
-            while admin._connections:
+            while desk._connections:
                 await asyncio.sleep(0)
-            for session in admin._sessions.values():
+            for session in desk._sessions.values():
                 session.close()
-            admin._sessions.clear()
+            desk._sessions.clear()
             await asyncio.sleep(0.5)  # the client has come back, and asked again
-            assert admin._connections
+            assert desk._connections
             full = False
             async with asyncio.timeout(20):
                 await receipt.stable()

@@ -224,13 +224,12 @@ def test_what_a_site_was_founded_with_is_there_before_its_first_record(tmp_path:
     again.close_sync()
 
 
-def test_a_memory_store_knows_its_epochs_and_founding_while_it_lives() -> None:
+def test_a_memory_store_knows_its_founding_while_it_lives() -> None:
     store = MemoryStore()
     store.keep_founding(b"layout", "digest", "here:1")
     assert (store.founded, store.founding, store.address) == (b"layout", "digest", "here:1")
     store.write(StoreBox(records=[kept(1, epoch=4)], events=[opening_event(OPENED[0])]))
     store.write(StoreBox(records=[kept(2, epoch=6)], events=[opening_event(one) for one in OPENED]))
-    assert store.opened() == OPENED
     assert [found.epoch for found in store.read(1, 9)] == [4, 6]
 
 

@@ -9,6 +9,7 @@ core will not deliver it again, it is given out of the store's log, as a node do
 import json
 import random
 from collections.abc import Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,7 +34,7 @@ from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import Retention
 from ordercast.net.export.history import export
 from ordercast.net.store.box import StoreBox
-from ordercast.net.store.events import founding_facts, opening_event, rollback_event
+from ordercast.net.store.events import enters, founding_facts, opening_events, rollback_event
 from ordercast.net.store.store import Store
 from support.cases.epoch_schedules import ON_TREES, drawn_world
 from support.cases.exclude_schedules import drawn_world as excluding_world
@@ -66,6 +67,9 @@ class StoredMembers(World):
         if before is not None:
             path = self._killed(before)
         store = self.on_store[site] = open_store(path, site=site, retention=self.retention)
+        cleanup = store._writer.cleanup
+        cleanup.events_s = 0.0
+        cleanup.openings.enough = dict.fromkeys(cleanup.openings.enough, 2)
         founder = site in self.first.roster and site not in self.lost
         epochs = founding_facts(self.first) if founder else []
         store.describe(
@@ -183,8 +187,9 @@ Event: TypeAlias = tuple[str, int, str]
 
 
 def _events(box: MemberBox) -> list[Event]:
-    opened = [opening_event(item) for item in box.deliver if isinstance(item, EpochOpened)]
-    return [rollback_event(i) for i in box.deliver if isinstance(i, Rollback)] + opened
+    opened = [opening_events(item) for item in box.deliver if isinstance(item, EpochOpened)]
+    rolled = [rollback_event(item) for item in box.deliver if isinstance(item, Rollback)]
+    return [*rolled, *chain.from_iterable(opened)]
 
 
 def _ends_epochs(record: MemberRecord) -> bool:
@@ -284,9 +289,24 @@ def judge_export(world: StoredMembers) -> int:
     for site in world.down:  # its application saw some of what is in its log
         found = {at: row for at, row in found.items() if at[0] != site or at in wanted}
     assert found == wanted
-    opened = [(event.site, event.epoch) for event in history.events if event.kind == OPEN]
-    assert sorted(opened) == sorted((s, o.epoch) for s in world.opened for o in world.opened[s])
+    for site, opened in world.opened.items():
+        told = [event.epoch for event in history.events if (event.site, event.kind) == (site, OPEN)]
+        all_of_them = [one.epoch for one in opened]
+        assert told == [epoch for epoch in all_of_them if epoch in told], "unknown, or twice"
+        assert set(_needed(opened, bases.get(site, 0))) <= set(told)
     return sum(position > 0 for position in bases.values())
+
+
+def _needed(opened: list[EpochOpened], base: int) -> list[int]:
+    """The epochs whose openings must be there: the last one, those of which something is left, and
+    those with which a site came into a group, unless all before them and in them is gone."""
+    return [
+        one.epoch
+        for one, after in zip_longest(opened, opened[1:])
+        if after is None
+        or max(one.position, base) < after.position
+        or (one.position >= base and enters(one))
+    ]
 
 
 def _annulled(world: StoredMembers, history: History) -> set[tuple[str, int, int]]:

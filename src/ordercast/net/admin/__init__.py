@@ -1,1 +1,1 @@
-"""The frames between clients and daemons over a local socket. Only `client` and `daemon` enter."""
+"""Frames between clients and daemons, and their way over TCP. Only `client` and `daemon` enter."""

@@ -1,4 +1,4 @@
-"""The frames between a client and a daemon over the admin socket, and their encoding.
+"""The frames between a client and a daemon, and their encoding.
 
 A frame is four bytes of length, big-endian, and a msgpack array whose first element is its kind.
 Everything has a limit. The first frame of a client is `ClientHello`; the daemon answers `Welcome`.
@@ -46,6 +46,8 @@ STAGES = ("", "accepted", "ordered", "stable")
 
 
 class ClientHello(Packed, frozen=True, tag=1):
+    """A client that does not know the cluster's name, or which site answers, says "" for it."""
+
     version: int
     cluster: Name
     site: Name
@@ -86,7 +88,7 @@ class Subscribe(Packed, frozen=True, tag=4):
     attempt: Natural = 0
 
 
-class Grant(Packed, frozen=True, tag=5):
+class Credit(Packed, frozen=True, tag=5):
     """So much more may be sent to the subscription; the client has read up to `read`."""
 
     id: Ordinal
@@ -134,7 +136,7 @@ ClientFrame: TypeAlias = (
     | Send
     | Watch
     | Subscribe
-    | Grant
+    | Credit
     | Unsubscribe
     | Confirm
     | StatusRequest
@@ -155,6 +157,16 @@ class Targets(Packed, frozen=True, tag=9):
     domains: tuple[tuple[Site, ...], ...]
 
 
+class ServedCluster(Packed, frozen=True):
+    """What a client needs to know of the cluster."""
+
+    name: str
+    deliver: str
+    on_failure: str
+    causal: bool
+    message_bytes: int
+
+
 class Welcome(Packed, frozen=True, tag=1):
     """`messages` and `bytes`: how much a client may have under way that is not yet accepted."""
 
@@ -165,6 +177,7 @@ class Welcome(Packed, frozen=True, tag=1):
     messages: int
     bytes: int
     targets: Targets
+    served: ServedCluster
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2):
@@ -173,6 +186,7 @@ class DaemonRefusal(Packed, frozen=True, tag=2):
 
     reason: Text
     final: bool
+    kind: str = "Error"
 
 
 class StagesReached(Packed, frozen=True, tag=3):
@@ -208,6 +222,19 @@ class Shed(Packed, frozen=True, tag=8):
     incarnation: int
     seq: int
     count: int
+
+
+class Withheld(Packed, frozen=True, tag=12):
+    """In place of a batch: its messages are not for this client, which has no grant to read
+    them."""
+
+    id: int
+    position: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        return self.position + self.count - 1
 
 
 class Opened(Packed, frozen=True, tag=10):
@@ -246,6 +273,7 @@ DaemonFrame: TypeAlias = (
     | Rejected
     | SubscribedBatches
     | Shed
+    | Withheld
     | Answer
     | Failed
     | Targets
@@ -309,7 +337,7 @@ class Wire(asyncio.Protocol):
         self._decode = decode
         self._on_frame = on_frame
         self._on_lost = on_lost
-        self._on_made = on_made
+        self.on_made = on_made
         self._splitter = Splitter()
         self._out: list[bytes] = []
         self._size = 0
@@ -317,8 +345,8 @@ class Wire(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
-        if self._on_made is not None:
-            self._on_made(self)
+        if self.on_made is not None:
+            self.on_made(self)
 
     def data_received(self, data: bytes) -> None:
         try:

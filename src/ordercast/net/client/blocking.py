@@ -222,12 +222,17 @@ def open(  # noqa: A001 - as `Node.open`
 
 @contextmanager
 def connect(
-    cluster: "str | Path | Cluster",
-    site: Site,
+    cluster: "str | Path | Cluster | Sequence[str]",
+    site: Site | None = None,
     *,
     dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    ca: str | Path | None = None,
+    secret: str | Path | None = None,
 ) -> Iterator[BlockingNode]:
-    """A site inside a daemon, to be used with `with`. Raises as `connect`, and as a `Client` on
-    entering and leaving."""
-    with _running(client.connect(cluster, site, dir=dir)) as node:
+    """A site inside a daemon, here or elsewhere, to be used with `with`. Raises as `connect`, and
+    as a `Client` on entering and leaving."""
+    opening = client.connect(cluster, site, dir=dir, cert=cert, key=key, ca=ca, secret=secret)
+    with _running(opening) as node:
         yield node

@@ -1,4 +1,4 @@
-"""`connect`: the methods of a node, on a daemon that is reached over its admin socket.
+"""`connect`: the methods of a node, on a daemon that is reached over its socket or an address.
 
 A client keeps what it sends until the daemon has it durably. After a broken connection, or a
 restart of the daemon, the client connects again, repeats under the same numbers what was not
@@ -35,17 +35,27 @@ from ordercast.net.admin.frames import (
     Opened,
     Rejected,
     Rolled,
+    ServedCluster,
     Shed,
     StagesReached,
     StatusRequest,
     SubscribedBatches,
     Targets,
     Welcome,
+    Withheld,
     decode_digests,
     error_of,
 )
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.connection import DaemonConnection
+from ordercast.net.client.endpoints import (
+    Credentials,
+    Endpoint,
+    SocketEndpoint,
+    TlsEndpoint,
+    endpoints_of,
+    is_address,
+)
 from ordercast.net.client.outgoing import ClientOutgoing
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
 from ordercast.net.client.requests import ClientReceipt
@@ -73,25 +83,44 @@ class NotFlushed(Error):
 
 
 def connect(
-    cluster: str | Path | Cluster,
-    site: Site,
+    cluster: str | Path | Cluster | Sequence[str],
+    site: Site | None = None,
     dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
     *,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    ca: str | Path | None = None,
+    secret: str | Path | None = None,
     start_s: float = START_S,
     patience_s: float = PATIENCE_S,
     flush_s: float = FLUSH_S,
 ) -> "Client":
     """The daemon of a site, to be used with `async with`.
 
+    `cluster` is the cluster file of a site on this machine, or the address of a daemon anywhere:
+    `tls://HOST:PORT`, with the files of our certificate (`cert`; `key` and `ca` if they are not
+    beside it), or `tcp://HOST:PORT` on this machine, with the cluster's `secret`. With an address,
+    `site` may be left out: it is the one that answers.
+
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
     the calls that wait for it fail; `flush_s`: how long leaving waits until all is accepted. Raises
-    ConfigError if the file does not exist, or has a mistake, or if there is no such site.
+    ConfigError if a file does not exist, or has a mistake, or if there is no such site.
     """
+    times = (start_s, patience_s, flush_s)
+    if is_address(cluster) or not isinstance(cluster, (str, Path, Cluster)):
+        files = (None if file is None else Path(file) for file in (cert, key, ca, secret))
+        endpoints = endpoints_of(cluster, Credentials(*files))  # type: ignore[arg-type]
+        name = next((each.cluster for each in endpoints if isinstance(each, TlsEndpoint)), "")
+        return Client(endpoints, name, site or "", *times)
     found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     directory = found.directory(dir)
     require_own(directory)
+    if site is None:
+        raise ConfigError(f"{found.source}: which site? name it with site=")
     require_site(found, site, directory)
-    return Client(found, site, directory, start_s, patience_s, flush_s)
+    client = Client([SocketEndpoint(directory / f"{site}.sock")], found.name, site, *times)
+    client.cluster = found
+    return client
 
 
 class Client(ClusterChanges[Coroutine[Any, Any, None]]):
@@ -102,29 +131,29 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
 
     def __init__(
         self,
-        cluster: Cluster,
+        endpoints: Sequence[Endpoint],
+        cluster: str,
         site: Site,
-        directory: Path,
         start_s: float,
         patience_s: float,
         flush_s: float,
     ) -> None:
-        self.cluster = cluster
-        """The cluster file."""
+        self.cluster: Cluster | ServedCluster = ServedCluster(cluster, "", "", False, 0)
+        """The cluster file; of a daemon elsewhere, what the daemon tells of it."""
         self.site = site
-        """The name of the daemon's site."""
+        """The name of the daemon's site; "" until it is known."""
         self.boot = 0
         """How often the site has been started on its store; 0 before the daemon answers."""
         self.incarnation = 0
         """How often the site has begun without its past; 0 before the daemon answers."""
-        self._path = directory / f"{site}.sock"
+        self._endpoints = endpoints
         self._start_s = start_s
         self._patience_s = patience_s
         self._flush_s = flush_s
-        self._hello = ClientHello(VERSION, cluster.name, site, secrets.token_bytes(CLIENT_BYTES))
+        self._hello = ClientHello(VERSION, cluster, site, secrets.token_bytes(CLIENT_BYTES))
         self._link: DaemonConnection | None = None
         self._targets = KnownTargets(site)
-        self._outgoing = ClientOutgoing(cluster, self._targets, self._send)
+        self._outgoing = ClientOutgoing(self._targets, self._send)
         self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._last_id = 0
@@ -138,7 +167,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         link = self._link = DaemonConnection(
-            self._path, self._hello, self._up, self._frame, self._down
+            self._endpoints, self._hello, self._may_use, self._up, self._frame, self._down
         )
         link.start()
         try:
@@ -146,10 +175,11 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
                 await self._ready
         except TimeoutError:
             await self._close()
-            raise Away(
-                f"{self._path}: no daemon answers ({link.trouble}); start it with"
-                f" 'ordercast node {self.cluster.source} --site {self.site}'"
-            ) from None
+            hint = ""
+            if isinstance(self.cluster, Cluster):
+                source = self.cluster.source
+                hint = f"; start it with 'ordercast node {source} --site {self.site}'"
+            raise Away(f"{link}: no daemon answers ({link.trouble}){hint}") from None
         except BaseException:
             await self._close()
             raise
@@ -361,6 +391,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         if self._link is not None:
             self._link.send(frame)
 
+    def _may_use(self, site: Site) -> bool:
+        """Positions and what is not answered are of one site."""
+        return self.site in ("", site)
+
     def _up(self, welcome: Welcome) -> None:
         if self._giving_up is not None:
             self._giving_up.cancel()
@@ -369,12 +403,15 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self._outgoing.doubtful(
                 Error(f"site {self.site} came back without its store: it is not known what it sent")
             )
+        self.site = self._targets.site = welcome.site
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
+        if isinstance(self.cluster, ServedCluster):
+            self.cluster = welcome.served
         self._targets.update(welcome.targets)
-        self._outgoing.resume(welcome.messages, welcome.bytes)
-        for subscription in self._subscriptions.values():
+        self._outgoing.resume(welcome)
+        for subscription in list(self._subscriptions.values()):
             subscription.subscribe()
-        for question, _ in self._calls.values():
+        for question, _ in list(self._calls.values()):
             self._send(question)
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
@@ -395,17 +432,17 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         assert self._link is not None
         self._fail(
             Away(
-                f"{self._path}: no daemon has answered for {self._patience_s:g} s"
+                f"{self._link}: no daemon has answered for {self._patience_s:g} s"
                 f" ({self._link.trouble})"
             ),
             for_good=False,
         )
 
     def _fail(self, error: Error, *, for_good: bool) -> None:
-        for _, answer in self._calls.values():
+        for _, answer in list(self._calls.values()):
             if not answer.done():
                 answer.set_exception(error)
-        for subscription in self._subscriptions.values():
+        for subscription in list(self._subscriptions.values()):
             subscription.failed(error)
         self._outgoing.fail(error, for_good=for_good)
 
@@ -413,7 +450,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         if isinstance(frame, StagesReached):
             for reached in frame.reached:
                 self._outgoing.reached(*reached)
-        elif isinstance(frame, SubscribedBatches | Shed | Opened | Rolled):
+        elif isinstance(frame, SubscribedBatches | Shed | Opened | Rolled | Withheld):
             subscription = self._subscriptions.get(frame.id)
             if subscription is not None:
                 for batch in _batches_in(frame):
@@ -439,7 +476,11 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             call[1].set_result(body)
 
 
-def _batches_in(frame: SubscribedBatches | Shed | Opened | Rolled) -> list[StreamBatch]:
+def _batches_in(
+    frame: SubscribedBatches | Shed | Opened | Rolled | Withheld,
+) -> Sequence[StreamBatch | Withheld]:
+    if isinstance(frame, Withheld):
+        return [frame]
     if isinstance(frame, SubscribedBatches):
         return [DeliveredBatch(*batch) for batch in frame.batches]
     if isinstance(frame, Shed):

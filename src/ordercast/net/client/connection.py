@@ -1,11 +1,12 @@
-"""A client's connection to its daemon: made again whenever it breaks, with back-off."""
+"""A client's connection to a daemon: made again whenever it breaks, with back-off."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from pathlib import Path
+import os
+from collections.abc import Callable, Sequence
 
 from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Site
 from ordercast.net.admin.frames import (
     VERSION,
     ClientHello,
@@ -14,29 +15,37 @@ from ordercast.net.admin.frames import (
     Welcome,
     Wire,
     decode_reply,
+    error_of,
 )
-from ordercast.net.cluster.sockets import socket_path
+from ordercast.net.client.endpoints import Endpoint
+from ordercast.net.cluster.addresses import why
 
 _FIRST_S, _MOST_S = 0.02, 1.0  # between attempts
-_WELCOME_S = 5.0
+_OPEN_S = 5.0  # until there is a connection, and until the daemon's welcome
 
 
 class DaemonConnection:
-    """`on_up` when a daemon has welcomed us, `on_frame` for all it says then, `on_down` after."""
+    """`on_up` when a daemon has welcomed us, `on_frame` for all it says then, `on_down` after. The
+    endpoints are tried in turn, the one that was used last first. `may_use` says whether a site
+    that answers can be used."""
 
     def __init__(
         self,
-        path: Path,
+        endpoints: Sequence[Endpoint],
         hello: ClientHello,
+        may_use: Callable[[Site], bool],
         on_up: Callable[[Welcome], None],
         on_frame: Callable[[DaemonFrame], None],
         on_down: Callable[[], None],
     ) -> None:
-        self.path = path
         self.up = False
         self.trouble = "it was not tried yet"
-        self.refused: Error | None = None  # by the daemon, for good
+        self.refused: Error | None = None  # by all daemons, for good
+        self._endpoints = list(endpoints)
+        self._at = 0  # the endpoint that is tried, or used
+        self._refusals: dict[int, Error] = {}  # final ones, by endpoint
         self._hello = hello
+        self._may_use = may_use
         self._on_up = on_up
         self._on_frame = on_frame
         self._on_down = on_down
@@ -45,6 +54,9 @@ class DaemonConnection:
         self._welcomed = False  # on this connection, or the last
         self._farewell = ""  # why the daemon closes it
         self._task: asyncio.Task[None] | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._endpoints))
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep())
@@ -64,59 +76,91 @@ class DaemonConnection:
             self._wire.send(message)  # type: ignore[arg-type]
 
     def break_off(self, reason: str) -> None:
+        """End the connection. Another one is made."""
         if self._wire is not None:
             self._wire.fail(reason)
 
     async def _keep(self) -> None:
-        loop = asyncio.get_running_loop()
-        pause = _FIRST_S
+        """A pause comes after each round of all endpoints, and after a connection that was lost."""
+        pause, tried = _FIRST_S, 0
         while self.refused is None:
-            self._lost = asyncio.Event()
-            self._welcomed = False
-            self._farewell = ""
             try:
-                _, self._wire = await loop.create_unix_connection(
-                    lambda: Wire(decode_reply, self._frame, self._gone), socket_path(self.path)
-                )
+                await self._connect(self._endpoints[self._at])
             except ConfigError as error:
                 self.refused = error
                 self._on_down()
                 return
-            except OSError as error:
-                self.trouble = (error.strerror or str(error)).lower()
-            else:
-                self._wire.send(self._hello)
-                try:
-                    async with asyncio.timeout(_WELCOME_S) as patience:
-                        self._patience = patience
-                        await self._lost.wait()
-                except TimeoutError:
-                    self.trouble = "the daemon does not answer"
-                    self._wire.fail(self.trouble)
-                    await self._lost.wait()
             if self._welcomed:
-                pause = _FIRST_S
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _MOST_S)
+                pause, tried = _FIRST_S, 0
+            else:
+                tried += 1
+                self._at = (self._at + 1) % len(self._endpoints)
+            if self.refused is None and tried % len(self._endpoints) == 0:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _MOST_S)
 
-    def _frame(self, _: Wire, frame: DaemonFrame) -> None:
+    async def _connect(self, endpoint: Endpoint) -> None:
+        """Returns when the connection has ended, or was none."""
+        self._lost = asyncio.Event()
+        self._welcomed = False
+        self._farewell = ""
+        wire = Wire(decode_reply, self._frame, self._gone, self._made)
+        self._wire = wire
+        try:
+            async with asyncio.timeout(_OPEN_S) as self._patience:
+                await endpoint.open(wire)
+                await self._lost.wait()
+        except TimeoutError:
+            self.trouble = "the daemon does not answer"
+        except OSError as error:
+            self.trouble = (os.strerror(error.errno) if error.errno else why(error)).lower()
+        finally:
+            if self._wire is wire:  # it has not told that it is gone
+                self._wire = None
+                wire.close()
+
+    def _made(self, wire: Wire) -> None:
+        wire.send(self._hello)
+
+    def _frame(self, wire: Wire, frame: DaemonFrame) -> None:
         if isinstance(frame, DaemonRefusal):
             self._farewell = frame.reason
             if frame.final:
-                self.refused = Error(f"{self.path}: {frame.reason}")
-                self._on_down()
+                self._refuse(error_of(frame.kind, f"{self._here}: {frame.reason}"))
         elif isinstance(frame, Welcome):
-            if frame.version != VERSION:
-                self.refused = Error(f"{self.path}: the daemon speaks version {frame.version}")
-                self.break_off("version")
-                return
-            self._patience.reschedule(None)
-            self.up = self._welcomed = True
-            self._on_up(frame)
+            self._welcome(wire, frame)
         elif self.up:
             self._on_frame(frame)
 
+    def _welcome(self, wire: Wire, frame: Welcome) -> None:
+        shown = self._here.site
+        if frame.version != VERSION:
+            self._refuse(Error(f"{self._here}: the daemon speaks version {frame.version}"))
+            wire.fail("version")
+        elif shown not in ("", frame.site):
+            wire.fail(f"it says that it is site {frame.site!r}, and its certificate says {shown!r}")
+        elif not self._may_use(frame.site):
+            wire.fail(f"site {frame.site} answers, and another is waited for")
+        else:
+            self._patience.reschedule(None)
+            self._refusals.clear()
+            self.up = self._welcomed = True
+            self._on_up(frame)
+
+    @property
+    def _here(self) -> Endpoint:
+        return self._endpoints[self._at]
+
+    def _refuse(self, error: Error) -> None:
+        """One endpoint refuses us. If all do, that is final."""
+        self._refusals[self._at] = error
+        if len(self._refusals) == len(self._endpoints) and self.refused is None:
+            self.refused = error
+            self._on_down()
+
     def _gone(self, wire: Wire) -> None:
+        if wire is not self._wire:
+            return
         if wire.failure:
             self.trouble = wire.failure
         else:

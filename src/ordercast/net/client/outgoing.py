@@ -9,10 +9,9 @@ from ordercast.model.arguments import require_names
 from ordercast.model.errors import Error, WindowFull
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import pack_payloads
-from ordercast.net.admin.frames import STABLE, ClientFrame, Send, Watch
+from ordercast.net.admin.frames import STABLE, ClientFrame, Send, Watch, Welcome
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.requests import ClientReceipt, ClientRequest
-from ordercast.net.cluster.config import Cluster
 
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
 
@@ -23,19 +22,17 @@ Target = tuple[Group, tuple[Site, ...]]
 class ClientOutgoing:
     """`requests` has every number that is not yet stable or refused, in order."""
 
-    def __init__(
-        self, cluster: Cluster, targets: KnownTargets, send: Callable[[ClientFrame], None]
-    ) -> None:
+    def __init__(self, targets: KnownTargets, send: Callable[[ClientFrame], None]) -> None:
         self.targets = targets
         self.requests: dict[int, ClientRequest] = {}
         self._send = send
-        self._message_bytes = cluster.limits.message_bytes
-        self._most = (cluster.limits.window_messages, cluster.limits.window_bytes)
+        self._message_bytes = 0  # these are told by the daemon, before anything is sent
+        self._most = (0, 0)
+        self._causal = False
         self._under_way = [0, 0]  # messages and bytes not yet accepted
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self._uncut: list[ClientRequest] = []  # of this turn
         self._filling: dict[Target, ClientRequest] = {}  # those of them that may grow
-        self._causal = cluster.causal
         self._last = 0  # number
         self._answered = 0  # all up to this number are accepted or refused
 
@@ -188,9 +185,11 @@ class ClientOutgoing:
 
     # --- connections ------------------------------------------------------------------------------
 
-    def resume(self, messages: int, size: int) -> None:
+    def resume(self, welcome: Welcome) -> None:
         """A daemon is there (again): repeat what it has not accepted, and ask about the rest."""
-        self._most = (messages, size)
+        self._most = (welcome.messages, welcome.bytes)
+        self._message_bytes = welcome.served.message_bytes
+        self._causal = welcome.served.causal
         self._uncut = []
         self._filling.clear()
         for sent in list(self.requests.values()):

@@ -1,4 +1,4 @@
-"""A client's readers of deliveries: bounded by what they grant, resumed where they were."""
+"""A client's readers of deliveries: bounded by their credit, resumed where they were."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.admin.frames import ClientFrame, Grant, Subscribe, Unsubscribe
+from ordercast.net.admin.frames import ClientFrame, Credit, Subscribe, Unsubscribe, Withheld
 from ordercast.net.site.stream import StreamBatch, StreamItem
 
 AHEAD_MESSAGES = 16_384  # sent by the daemon and not yet read by the application
@@ -32,8 +32,8 @@ class ClientSubscription:
         self.observe = observe
         self.next = start  # the position to go on with; None: where the daemon says
         self._send = send
-        self._batches: deque[StreamBatch] = deque()
-        self._used = [0, 0]  # messages and bytes read since the last grant
+        self._batches: deque[StreamBatch | Withheld] = deque()
+        self._used = [0, 0]  # messages and bytes read since the last credit
         self._position = 0  # of the last that was read
         self._epoch = 0  # the last that was seen to open
         self._attempt = attempt or 0  # the last that was heard of; 0: none
@@ -42,15 +42,15 @@ class ClientSubscription:
         self._error: Exception | None = None
 
     def subscribe(self) -> None:
-        """Ask on a new connection. Batches that are here already count against the grant."""
+        """Ask on a new connection. Batches that are here already count against the credit."""
         held = sum(_count(batch) for batch in self._batches)
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
         self._send(Subscribe(self.number, self.next, self.observe, self._attempt))
         room = max(1, AHEAD_MESSAGES - held), max(1, AHEAD_BYTES - size)
-        self._send(Grant(self.number, *room, self._position))
+        self._send(Credit(self.number, *room, self._position))
 
-    def arrived(self, batch: StreamBatch) -> None:
+    def arrived(self, batch: StreamBatch | Withheld) -> None:
         if isinstance(batch, EpochOpened):
             self._opened(batch)
             return
@@ -97,7 +97,12 @@ class ClientSubscription:
 
     async def following(self) -> StreamBatch:
         """The next batch. Cancelled, it has taken nothing."""
-        while not self._batches:
+        while True:
+            while self._batches:
+                batch = self._batches.popleft()
+                self._read(batch)
+                if not isinstance(batch, Withheld):
+                    return batch
             if self._error is not None:
                 raise self._error
             if self._waiter is not None:
@@ -107,15 +112,12 @@ class ClientSubscription:
                 await self._waiter
             finally:
                 self._waiter = None
-        batch = self._batches.popleft()
-        self._read(batch)
-        return batch
 
     def close(self) -> None:
         self._batches.clear()
         self._send(Unsubscribe(self.number))
 
-    def _read(self, batch: StreamBatch) -> None:
+    def _read(self, batch: StreamBatch | Withheld) -> None:
         if isinstance(batch, EpochOpened):
             return
         if isinstance(batch, Rollback):
@@ -128,15 +130,15 @@ class ClientSubscription:
         used[1] += _size(batch)
         self._position = batch.last
         if used[0] >= AHEAD_MESSAGES // 4 or used[1] >= AHEAD_BYTES // 4:
-            self._send(Grant(self.number, used[0], used[1], self._position))
+            self._send(Credit(self.number, used[0], used[1], self._position))
             self._used = [0, 0]
 
 
-def _count(batch: StreamBatch) -> int:
+def _count(batch: StreamBatch | Withheld) -> int:
     return 0 if isinstance(batch, EpochOpened | Rollback) else batch.count
 
 
-def _size(batch: StreamBatch) -> int:
+def _size(batch: StreamBatch | Withheld) -> int:
     return len(batch.placed.batch.body) if isinstance(batch, DeliveredBatch) else 0
 
 

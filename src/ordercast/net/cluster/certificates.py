@@ -1,9 +1,10 @@
-"""Making an authority and the certificates of sites (the extra `certs`).
+"""Making an authority and the certificates of sites and clients (the extra `certs`).
 
-One authority per cluster: `ca.pem` and `ca.key`; for each site `SITE.pem` and `SITE.key`. A site's
-name stands in its certificate as a URI. Keys are ECDSA on P-256. A machine needs `ca.pem` and the
-two files of its site; `ca.key` is needed only to make more certificates, and is best kept
-elsewhere.
+One authority per cluster: `ca.pem` and `ca.key`; for each site `SITE.pem` and `SITE.key`; for each
+client `clients/NAME.pem` and `clients/NAME.key`. The name of a site or client stands in its
+certificate as a URI. A client's certificate is good for dialling only. Keys are ECDSA on P-256. A
+machine needs `ca.pem` and the two files of its site or client; `ca.key` is needed only to make more
+certificates, and is best kept elsewhere.
 """
 
 import ipaddress
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ordercast.model.errors import ConfigError
+from ordercast.model.grants import client_uri
 from ordercast.model.groups import Site
 from ordercast.model.names import require_distinct, require_name
 
@@ -26,6 +28,7 @@ AUTHORITY_DAYS: Final = 3_650
 SITE_DAYS: Final = 825
 CLOCKS_DIFFER: Final = timedelta(hours=1)  # a new certificate is good where the clock is behind
 AUTHORITY: Final = "ca"
+CLIENTS: Final = "clients"  # the directory of clients' files, below that of the sites'
 
 
 def certificate_uri(cluster: str, site: Site) -> str:
@@ -79,14 +82,35 @@ def add_certificates(
     """Certificates for sites that are added to a running cluster, from the authority that is in
     `directory`: a new one would sign what no other site accepts."""
     names = _checked_names(cluster, sites)
+    require_distinct([*_names_there(directory), *names], "sites")
+    return write_certificates(cluster, names, directory, hosts=hosts, renew=renew)
+
+
+def add_client_certificates(
+    cluster: str, clients: Iterable[str], directory: Path, *, renew: bool = False
+) -> list[Path]:
+    """Certificates for clients, in `directory/clients`, from the authority in `directory`."""
+    _names_there(directory)
+    authority = read_authority(directory)
+    names = [require_name(client, "clients") for client in clients]
+    there = sorted(path.stem for path in (directory / CLIENTS).glob("*.pem"))
+    require_distinct([*there, *names], "clients")
+    written = []
+    for client in names:
+        if renew or client not in there:
+            written += make_client_certificate(authority, cluster, client, directory)
+    return written
+
+
+def _names_there(directory: Path) -> list[str]:
+    """The sites that have certificates there, and the authority, which must be there too."""
     files = sorted(path.stem for path in directory.glob("*.pem")) if directory.is_dir() else []
     if AUTHORITY not in files:
         raise ConfigError(
             f"{directory}: has no authority (ca.pem, ca.key); where the cluster's certificates were"
             " made there is one"
         )
-    require_distinct([*files, *names], "sites")
-    return write_certificates(cluster, names, directory, hosts=hosts, renew=renew)
+    return files
 
 
 def _checked_names(cluster: str, sites: Iterable[Site]) -> list[Site]:
@@ -157,6 +181,23 @@ def make_site_certificate(
     days: int = SITE_DAYS,
 ) -> list[Path]:
     """A new key and certificate for a site, in the place of those that may be there."""
+    uri = certificate_uri(cluster, site)
+    return _make_certificate(authority, uri, directory / site, hosts, days, listens=True)
+
+
+def make_client_certificate(
+    authority: Authority, cluster: str, client: str, directory: Path, *, days: int = SITE_DAYS
+) -> list[Path]:
+    """The same for a client, in the directory of clients."""
+    uri = client_uri(cluster, client)
+    where = directory / CLIENTS / client
+    return _make_certificate(authority, uri, where, (), days, listens=False)
+
+
+def _make_certificate(
+    authority: Authority, uri: str, where: Path, hosts: Sequence[str], days: int, *, listens: bool
+) -> list[Path]:
+    """The pair of files that `where` names without their endings."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -164,23 +205,24 @@ def make_site_certificate(
 
     key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [
-        x509.UniformResourceIdentifier(certificate_uri(cluster, site)),
+        x509.UniformResourceIdentifier(uri),
         *(_host_name(host) for host in dict.fromkeys(hosts)),
     ]
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
-    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    purposes = [ExtendedKeyUsageOID.SERVER_AUTH] if listens else []
+    purposes.append(ExtendedKeyUsageOID.CLIENT_AUTH)
     builder = (
-        _begin(_name(site), authority.certificate.subject, key.public_key(), days)
+        _begin(_name(where.name), authority.certificate.subject, key.public_key(), days)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(issuer, critical=False)
     )
     certificate = builder.sign(authority.key, hashes.SHA256())
-    _make_directory(directory)
-    return _write_pair(directory, site, certificate, key)
+    _make_directory(where.parent)
+    return _write_pair(where.parent, where.name, certificate, key)
 
 
 # --- Parts of a certificate -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ by themselves who forwards to whom at first; later the manager builds forests.
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,25 +19,27 @@ from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.order.registry import builder_for, misfit
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError
+from ordercast.model.grants import Grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
-from ordercast.net.cluster.directory import AROUND
 from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.plan.advice import AUTO, advise
 
 _LIMITS = Limits()
 _BEATS = 10  # of the manager, in the time after which it is suspected
+DIR_VARIABLE = "ORDERCAST_DIR"  # of the environment: another directory than the file says
 FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
 
 
 @dataclass(frozen=True, slots=True)
 class SiteConfig:
-    """Where a site listens; `metrics` is its second address, for metrics and health."""
+    """Where a site listens: for other sites; for metrics and health; for clients from elsewhere."""
 
     name: Site
     address: tuple[str, int]
     metrics: tuple[str, int] | None = None
+    clients: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class Cluster:
     name: str
     sites: Mapping[Site, SiteConfig]
     groups: Mapping[Group, tuple[Site, ...]]
+    dir: Path | None = None  # of stores, sockets and process files; None: there is no file
+    beside: Path | None = None  # what `dir` is by default: `.ordercast/NAME` beside the file
     protocol: str = "propagation"
     builder: str = "auto"
     tie: tuple[Site, ...] = ()  # greedy: sites preferred in ties
@@ -97,6 +102,7 @@ class Cluster:
     secret: Path | None = None  # the file, where links have no certificates
     dissemination: str = UNICAST
     multicast: MulticastConfig | None = None  # None unless dissemination is multicast
+    grants: Grants = field(default_factory=Grants)
     source: str = "cluster"
 
     # --- sites ------------------------------------------------------------------------------------
@@ -115,8 +121,12 @@ class Cluster:
         return {name: site.address for name, site in self.sites.items()}
 
     def directory(self, given: str | Path | None = None) -> Path:
-        """Where stores, sockets and process files live: DIR, or `.ordercast/NAME`."""
-        return Path(given) if given is not None else Path(AROUND) / self.name
+        """Where stores, sockets and process files are: as given, as the environment says, or as the
+        file says. Never the working directory by default: another one would be another cluster."""
+        named = given if given is not None else os.environ.get(DIR_VARIABLE) or self.dir
+        if named is None:
+            raise ConfigError(f"{self.source}: is no file that says where stores are: give a dir")
+        return Path(named)
 
     # --- what follows -----------------------------------------------------------------------------
 

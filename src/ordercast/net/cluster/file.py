@@ -11,6 +11,7 @@ from ordercast.core.order.registry import PROTOCOLS, misfit
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError
+from ordercast.model.grants import read_grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
@@ -41,9 +42,9 @@ _CHOICES = {
     "builder": (*NAMED, AUTO),
     "dissemination": WAYS,
 }
-_TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups")
+_TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups", "grants")
 _CLUSTER = (
-    "name", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
+    "name", "dir", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
     "durability", "voters", "retired", "slow_member", "open", "insecure", "dissemination",
     "secret",
 )  # fmt: skip
@@ -70,7 +71,7 @@ def read_cluster(path: str | Path) -> Cluster:
 
 
 def parse_cluster(text: str, *, source: str, base: Path | None = None) -> Cluster:
-    """The same from text; `base` is where a relative directory of certificates begins."""
+    """The same from text; `base` is where relative directories begin."""
     if not text.strip():
         raise ConfigError(f"{source}: the file is empty")
     try:
@@ -91,6 +92,7 @@ def cluster_of_groups(
     timeouts: Mapping[str, Any] | None = None,
     tls: Mapping[str, Any] | None = None,
     multicast: Mapping[str, Any] | None = None,
+    grants: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Cluster:
     """A cluster without a file; options are those of `[cluster]`. A site without an address gets
@@ -106,7 +108,7 @@ def cluster_of_groups(
         "groups": _lists(groups),
     }
     tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
-    for table, values in tables.items():
+    for table, values in {**tables, "grants": grants}.items():
         if values is not None:
             data[table] = dict(values)
     return cluster_of_data(data, source="cluster", base=Path(), any_port=True)
@@ -129,22 +131,30 @@ def cluster_of_data(
     sites = _sites(_table(data, "sites", source), source, least_port=0 if any_port else 1)
     groups = _groups(data, sites, source)
     options = _options(given, source)
-    directory, insecure = _tls(_table(data, "tls", source), given, source, base)
-    if directory is None and not insecure:
+    certificates, insecure = _tls(_table(data, "tls", source), given, source, base)
+    if certificates is None and not insecure:
         _require_loopback(sites, source)
+    beside = base / AROUND / name
+    place = base / _path(given["dir"], f"{source}: cluster.dir") if "dir" in given else beside
+    secret = _secret(given, source, base, place, tls=certificates is not None, insecure=insecure)
+    if certificates is None:
+        _require_safe_doors(sites, source, secret=secret is not None)
     cluster = Cluster(
         name=name,
         sites=sites,
         groups=groups,
+        dir=None if any_port and "dir" not in given else place,
+        beside=None if any_port else beside,
         voters=_voters(given.get("voters"), sites, source),
         retired=_listed(given.get("retired", []), sites, f"{source}: cluster.retired"),
         tie=_listed(given.get("tie", []), sites, f"{source}: cluster.tie"),
         limits=_limits(_table(data, "limits", source), source),
         timeouts=_timeouts(_table(data, "timeouts", source), source),
-        tls=None if directory is None else TlsFiles(directory),
+        tls=None if certificates is None else TlsFiles(certificates),
         insecure=insecure,
-        secret=_secret(given, name, source, base, tls=directory is not None, insecure=insecure),
+        secret=secret,
         multicast=_multicast(data, options, name, sites, source),
+        grants=read_grants(_table(data, "grants", source), source),
         source=source,
         **options,
     )
@@ -227,21 +237,23 @@ def _sites(given: Mapping[str, Any], source: str, *, least_port: int) -> dict[Si
         where = f"{source}: sites.{name}"
         if not isinstance(table, dict):
             raise ConfigError(f"{where}: must be a table with 'address', not {shown(table)}")
-        require_keys(table, ("address", "metrics"), where)
+        require_keys(table, ("address", "metrics", "clients"), where)
         if "address" not in table:
             raise ConfigError(f'{where}.address is missing (write address = "HOST:PORT")')
         address = parse_address(table["address"], f"{where}.address", least_port)
-        metrics = None
-        if "metrics" in table:
-            metrics = parse_address(table["metrics"], f"{where}.metrics", least_port)
-        for field, (host, port) in (("address", address), ("metrics", metrics or ("", 0))):
+        others = {
+            field: parse_address(table[field], f"{where}.{field}", least_port)
+            for field in ("metrics", "clients")
+            if field in table
+        }
+        for field, (host, port) in {"address": address, **others}.items():
             if not port:
                 continue
             key = ("127.0.0.1" if host.lower() == "localhost" else host.lower(), port)
             if key in taken:
                 raise ConfigError(f"{where}.{field}: {table[field]!r} is taken by {taken[key]}")
             taken[key] = f"sites.{name}.{field}"
-        found[name] = SiteConfig(name, address, metrics)
+        found[name] = SiteConfig(name, address, **others)
     require_distinct(found, f"{source}: sites")
     return found
 
@@ -329,24 +341,20 @@ def _tls(
         if given and not insecure:
             raise ConfigError(f"{source}: tls.dir is missing (the directory of certificates)")
         return None, insecure
-    directory = given["dir"]
-    if not isinstance(directory, str) or not directory.strip() or "\0" in directory:
-        raise ConfigError(f"{source}: tls.dir: {shown(directory)} is not a directory's name")
+    directory = _path(given["dir"], f"{source}: tls.dir")
     if insecure:
         raise ConfigError(f"{source}: tls: 'dir' and insecure = true contradict each other")
     return base / directory, False
 
 
 def _secret(
-    given: Mapping[str, Any], name: str, source: str, base: Path, *, tls: bool, insecure: bool
+    given: Mapping[str, Any], source: str, base: Path, place: Path, *, tls: bool, insecure: bool
 ) -> Path | None:
-    """Beside the cluster file unless it is given. Where sites are on other machines, which have no
-    such file, there is none unless it is given."""
+    """In the directory that the file says unless it is given. Where sites are on other machines,
+    which have no such file, there is none unless it is given."""
     if "secret" not in given:
-        return None if tls or insecure else base / AROUND / name / "secret"
-    file = given["secret"]
-    if not isinstance(file, str) or not file.strip() or "\0" in file:
-        raise ConfigError(f"{source}: cluster.secret: {shown(file)} is not a file's name")
+        return None if tls or insecure else place / "secret"
+    file = _path(given["secret"], f"{source}: cluster.secret", "a file's")
     if tls:
         raise ConfigError(f"{source}: cluster.secret: is for clusters without [tls] dir")
     return base / file
@@ -375,7 +383,25 @@ def _require_loopback(sites: Mapping[Site, SiteConfig], source: str) -> None:
             )
 
 
+def _require_safe_doors(sites: Mapping[Site, SiteConfig], source: str, *, secret: bool) -> None:
+    """Without certificates clients must be on this machine, and prove the secret."""
+    for name, site in sites.items():
+        if site.clients is None or (secret and is_loopback(site.clients[0])):
+            continue
+        lacks = "is not a loopback address" if secret else "has no secret to ask for"
+        raise ConfigError(
+            f"{source}: sites.{name}.clients: {site.clients[0]!r} {lacks}:"
+            " give [tls] dir (see 'ordercast certs')"
+        )
+
+
 # --- values ---------------------------------------------------------------------------------------
+
+
+def _path(value: Any, where: str, whose: str = "a directory's") -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ConfigError(f"{where}: {shown(value)} is not {whose} name")
+    return value
 
 
 def _table(data: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]:

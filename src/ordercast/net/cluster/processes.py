@@ -133,6 +133,12 @@ def sites_here(cluster: Cluster, directory: Path) -> list[Site]:
     return sorted(found)
 
 
+def is_known(directory: Path, site: Site) -> bool:
+    """Whether the directory has a trace of the site: it belongs to this machine."""
+    traces = (directory / f"{site}.db", pid_file(directory, site), log_file(directory, site))
+    return any(trace.exists() for trace in (*traces, retired_file(directory, site)))
+
+
 def require_site(cluster: Cluster, site: Site, directory: Path) -> None:
     """ConfigError unless it is a site of the file, or was added and has a file in the directory."""
     if site not in sites_here(cluster, directory):
@@ -159,10 +165,10 @@ def note_retired(directory: Path, site: Site, retired: bool) -> None:
 # --- starting -------------------------------------------------------------------------------------
 
 
-def command_of(cluster: Cluster, site: Site, directory: Path) -> list[str]:
+def command_of(cluster: Cluster, site: Site, directory: Path, *, new: bool = False) -> list[str]:
     return [
         sys.executable, "-m", "ordercast.cli", "node", cluster.source,
-        "--site", site, "--dir", str(directory),
+        "--site", site, "--dir", str(directory), *(["--new"] if new else ()),
     ]  # fmt: skip
 
 
@@ -173,29 +179,31 @@ class _Logged(subprocess.Popen[bytes]):
 
 
 def start(
-    cluster: Cluster, sites: Iterable[Site], directory: Path, *, detached: bool
+    cluster: Cluster, sites: Iterable[Site], directory: Path, *, detached: bool, new: bool = False
 ) -> dict[Site, Child]:
-    """Start daemons; what they say goes to `DIR/SITE.log`, or, attached, to our standard error."""
+    """Start daemons; what they say goes to `DIR/SITE.log`, or, attached, to our standard error.
+    `new`: as for `Node.open`."""
     make_directory(directory)
     secret_of(cluster)  # here, so that what is wrong with it is said once
     started: dict[Site, Child] = {}
     try:
         for site in sites:
-            started[site] = _spawn(cluster, site, directory, detached)
+            command = command_of(cluster, site, directory, new=new)
+            started[site] = _spawn(command, log_file(directory, site), detached)
     except OSError as error:
         abandon(started.values())
         raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None
     return started
 
 
-def _spawn(cluster: Cluster, site: Site, directory: Path, detached: bool) -> Child:
-    command = command_of(cluster, site, directory)
+def _spawn(command: list[str], log_path: Path, detached: bool) -> Child:
     nowhere = subprocess.DEVNULL
     if not detached:  # Ctrl-C is for us, in either case: we stop them in order
         return subprocess.Popen(command, stdin=nowhere, stdout=nowhere, start_new_session=True)
-    with os.fdopen(append_own(log_file(directory, site)), "ab") as log:
+    with os.fdopen(append_own(log_path), "ab") as log:
         # A daemon that fails at once says why, and neither when nor which site.
-        log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {site} starts\n".encode())
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        log.write(f"{now} {log_path.stem} starts\n".encode())
         log.flush()
         child = _Logged(command, stdin=nowhere, stdout=nowhere, stderr=log, start_new_session=True)
         child.said_from = log.tell()
@@ -215,19 +223,25 @@ def wait_ready(started: Mapping[Site, Child], directory: Path, *, limit_s: float
     until = time.monotonic() + limit_s
     waiting = dict(started)
     while waiting:
-        for site, child in list(waiting.items()):
-            code = child.poll()
-            if code is not None:
-                why = ending(code)
-                if isinstance(child, _Logged):
-                    why = _last_line(log_file(directory, site), child.said_from) or why
-                raise StartFailed(f"site {site} did not start: {why}", code)
+        require_all_run(waiting, directory)
+        for site in list(waiting):
             if running(directory, site) is not None and answers(directory / f"{site}.sock"):
                 del waiting[site]
         if waiting and time.monotonic() > until:
             names = ", ".join(sorted(waiting))
             raise StartFailed(f"not ready after {limit_s:g} s: {names}", 0)
         time.sleep(_POLL_S)
+
+
+def require_all_run(started: Mapping[Site, Child], directory: Path) -> None:
+    """StartFailed names the first daemon that has ended, and why."""
+    for site, child in started.items():
+        code = child.poll()
+        if code is not None:
+            why = ending(code)
+            if isinstance(child, _Logged):
+                why = _last_line(log_file(directory, site), child.said_from) or why
+            raise StartFailed(f"site {site} did not start: {why}", code)
 
 
 def _last_line(path: Path, begin: int) -> str:

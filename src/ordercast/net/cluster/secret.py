@@ -1,9 +1,10 @@
 """The secret of a cluster without certificates: a file that its sites prove to each other.
 
 A loopback address is open to every user of the machine, so a site that listens there asks for a
-proof. The secret is `.ordercast/NAME/secret` beside the cluster file, or where `[cluster] secret`
-says: the same for all sites, whatever `--dir` each has. The first process that needs it makes it;
-of several at once, one wins and the others read its file. It is read again when it has changed.
+proof. The secret is `secret` in the directory that the cluster file says (`.ordercast/NAME` beside
+it by default), or where `[cluster] secret` says: the same for all sites, whatever `--dir` each has.
+The first process that needs it makes it; of several at once, one wins and the others read its file.
+It is read again when it has changed.
 """
 
 import os

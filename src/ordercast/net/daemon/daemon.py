@@ -25,12 +25,13 @@ from ordercast.net.cluster.processes import (
     write_pid,
 )
 from ordercast.net.daemon.admin_socket import AdminSocket
+from ordercast.net.daemon.desk import ClientDesk
 from ordercast.net.daemon.http import Http
 from ordercast.net.daemon.operator_log import OperatorLog
+from ordercast.net.daemon.remote_listener import RemoteListener
 from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.site.node import open_site
 from ordercast.net.site.running import RunningSite
-from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.daemon")
 
@@ -47,19 +48,26 @@ class LateSite:
 
     address: str = ""
     metrics: tuple[str, int] | None = None
+    clients: tuple[str, int] | None = None
 
 
 def run_daemon(
-    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite | None = None
+    cluster: Cluster,
+    site: Site,
+    directory: Path,
+    tell: OnEvent,
+    late: LateSite | None = None,
+    *,
+    new: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT. An error is one line, and the site's store is closed before it
-    is raised."""
+    is raised. `new`: as for `Node.open`."""
     late = late or LateSite()
     if not late.address:
         require_site(cluster, site, directory)
     make_directory(directory)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(cluster, site, directory, tell, late))
+        runner.run(_serve(cluster, site, directory, tell, late, new))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -73,13 +81,13 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(
-    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite
+    cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite, new: bool
 ) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    node = await open_site(cluster, site, directory, embedded=False, address=late.address)
+    node = await open_site(cluster, site, directory, new=new, embedded=False, address=late.address)
     unflushed = ""
     try:
         async with contextlib.AsyncExitStack() as stack:
@@ -111,18 +119,20 @@ async def _open_faces(
     stack: contextlib.AsyncExitStack, node: RunningSite, directory: Path, late: LateSite
 ) -> None:
     limits = node.cluster.limits
-    admin = AdminSocket(
-        node,
-        directory / f"{node.site}.sock",
-        ClientLimits(limits.window_messages, limits.window_bytes),
-    )
+    desk = ClientDesk(node, ClientLimits(limits.window_messages, limits.window_bytes))
+    admin = AdminSocket(desk, directory / f"{node.site}.sock")
     await admin.start()
     stack.push_async_callback(admin.close)
     write_pid(directory, node.site)
     written = node.cluster.sites.get(node.site)
+    clients = late.clients or (None if written is None else written.clients)
+    if clients is not None:
+        remote = RemoteListener(desk, clients)
+        await remote.start()
+        stack.push_async_callback(remote.close)
     address = late.metrics or (None if written is None else written.metrics)
     if address is not None:
-        http = Http(lambda: status_of(node), address, node.site)
+        http = Http(desk.status, address, node.site)
         await http.start()
         stack.push_async_callback(http.close)
 

@@ -129,6 +129,7 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         yield make.gauges(f"queue_{which}", f"The {which} of each queue", ("queue",), values)
     yield from _links(make, status["links"])
     yield from _relayed(make, status["relayed"])
+    yield from _clients(make, status.get("clients", {}))
 
 
 def _stability(make: "_Families", stability: dict[str, Any]) -> "Iterator[Metric]":
@@ -177,6 +178,15 @@ def _relayed(make: "_Families", relayed: dict[str, int]) -> "Iterator[Metric]":
     yield make.gauge("relayed_pipes", "Pipes of other sites through this one", pipes)
     for name, help_text, field in _RELAY_COUNTERS:
         yield make.counters(name, help_text, (), [((), relayed[field])])
+
+
+def _clients(make: "_Families", clients: dict[str, Any]) -> "Iterator[Metric]":
+    """Of a daemon: a site that an application embeds has no clients."""
+    there = [((subject,), count) for subject, count in clients.get("connected", {}).items()]
+    yield make.gauges("clients", "Connected clients, by who they are", ("subject",), there)
+    refused = [((row["subject"], row["act"]), row["count"]) for row in clients.get("refused", ())]
+    help_text = "Requests of clients that had no grant for them"
+    yield make.counters("client_refusals", help_text, ("subject", "act"), refused)
 
 
 class _Families:

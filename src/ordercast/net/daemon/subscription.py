@@ -1,14 +1,16 @@
-"""A client's subscription to a site's deliveries. It sends as much as the client has granted."""
+"""A client's subscription to a site's deliveries. It sends as much as the client has
+room for."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
+from ordercast.model.groups import Group
 from ordercast.net.admin.frames import (
     Failed,
     Opened,
@@ -16,12 +18,13 @@ from ordercast.net.admin.frames import (
     Shed,
     SubscribedBatches,
     Wire,
+    Withheld,
     kind_of,
     reason_of,
 )
 from ordercast.net.site.stream import GapBatch, Stream, StreamBatch, rest
 
-GRANTED_BYTES = 16 * 1024 * 1024  # the most that a client can grant: it may all wait to be read
+CREDIT_BYTES = 16 * 1024 * 1024  # the most credit of a client: it may all wait to be read
 _LOOK_S = 0.02  # pause between looks for news, because nothing wakes an observer
 
 
@@ -48,29 +51,37 @@ async def observed(
 
 
 class Subscription:
-    """`keep`: the site stores nothing, so keep what was sent until the client has read it. It is
-    sent again on the client's next connection."""
+    """`may_read`: whether messages of a group are for this client. `keep`: the site stores nothing,
+    so keep what was sent until the client has read it. It is sent again on the client's next
+    connection."""
 
     def __init__(
-        self, number: int, batches: AsyncIterator[StreamBatch], wire: Wire, *, keep: bool
+        self,
+        number: int,
+        batches: AsyncIterator[StreamBatch],
+        wire: Wire,
+        may_read: Callable[[Group], bool],
+        *,
+        keep: bool,
     ) -> None:
         self.number = number
+        self._may_read = may_read
         self.keep = keep
         self._wire: Wire | None = wire
         self._batches = batches
         self._kept: deque[StreamBatch] = deque()
-        # Granted and not used; below 0 after a batch that was larger than the rest.
+        # Credit that is not used; below 0 after a batch that was larger than the rest.
         self._messages = 0
         self._bytes = 0
-        self._granted: asyncio.Future[None] | None = None
+        self._credited: asyncio.Future[None] | None = None
         self._task = asyncio.create_task(self._run())
 
-    def grant(self, messages: int, size: int, read: int) -> None:
+    def credit(self, messages: int, size: int, read: int) -> None:
         self._messages += messages
-        self._bytes = min(self._bytes + size, GRANTED_BYTES)  # whatever the client grants
+        self._bytes = min(self._bytes + size, CREDIT_BYTES)  # whatever the client says
         self._let_go(read)
-        if self._granted is not None and not self._granted.done():
-            self._granted.set_result(None)
+        if self._credited is not None and not self._credited.done():
+            self._credited.set_result(None)
 
     def _let_go(self, read: int) -> None:
         """Drop what the client has read, up to a position. The client may not have read an opening
@@ -123,11 +134,11 @@ class Subscription:
 
     async def _room(self) -> None:
         while self._messages <= 0 or self._bytes <= 0:
-            self._granted = asyncio.get_running_loop().create_future()
+            self._credited = asyncio.get_running_loop().create_future()
             try:
-                await self._granted
+                await self._credited
             finally:
-                self._granted = None
+                self._credited = None
 
     def _write(self, batch: StreamBatch) -> None:
         if self.keep:
@@ -142,6 +153,8 @@ class Subscription:
             self._wire.send(Opened(self.number, batch))
         elif isinstance(batch, Rollback):
             self._wire.send(Rolled(self.number, batch))
+        elif not self._may_read(batch.group):
+            self._wire.send(Withheld(self.number, batch.position, batch.count))
         elif isinstance(batch, GapBatch):
             self._wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))
         else:

@@ -1,7 +1,8 @@
 """The epochs of a cluster, put together from its stores: rows of `groups` and `epochs`.
 
 A store knows the epochs that its cluster was founded with (unless its site came later), and each
-epoch that its site has opened, with all groups of the domain.
+epoch that its site has opened, with all groups of the domain, as long as it has something of it. A
+site that was absent in an epoch has messages of it without having opened it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,6 +41,7 @@ class EpochTable:
         self._known: dict[int, ExportedEpoch] = {}
         self._implicit: dict[Group, tuple[Site, ...]] = {}
         self._used: set[tuple[Group, int]] = set()
+        self._forgotten: dict[int, set[tuple[Group, Site]]] = {}  # who has something of an epoch
         self._absent: set[tuple[int, Group, Site]] = set()
         self._since: dict[Site, set[int]] = {}
         started = min(int(source.log.state["created_ns"]) for source in found)
@@ -82,6 +84,12 @@ class EpochTable:
         """The epoch that was closed without the site, if it has opened none since `last`."""
         return max((epoch for epoch in self._since.get(site, ()) if epoch >= last), default=0)
 
+    def delivered(self, site: Site, epoch: int, group: Group, members: tuple[Site, ...]) -> None:
+        """A message that a site has delivered; `members`: if it went to listed sites."""
+        self.note(group, members, epoch)
+        if epoch not in self._known:
+            self._forgotten.setdefault(epoch, set()).add((group, site))
+
     def note(self, group: Group, members: tuple[Site, ...], epoch: int = 0) -> None:
         """A message to listed sites; the epoch, if it was delivered."""
         if members:
@@ -108,6 +116,12 @@ class EpochTable:
             for epoch, group, site in self._absent
             if epoch in self._known
         ]
+        rows += [
+            GroupRow(epoch, group, site)
+            for epoch, having in self._forgotten.items()
+            for group, site in having
+            if (group, epoch) not in used
+        ]
         return sorted(rows, key=lambda row: (row.site, row.epoch, row.group_name))
 
     def _last(self, members: Iterable[Site]) -> int:
@@ -117,14 +131,20 @@ class EpochTable:
         return max(taking or self._known)
 
     def epoch_rows(self, facts: dict[str, Any]) -> list[EpochRow]:
-        return [
+        deliver, on_failure = facts["deliver"], facts["on_failure"]
+        rows = [
             EpochRow(
-                epoch, known.sites[0], facts["deliver"], facts["on_failure"], known.protocol,
+                epoch, known.sites[0], deliver, on_failure, known.protocol,
                 "change" if known.after else "start", known.decided_ns,
             )
-            for epoch, known in sorted(self._known.items())
+            for epoch, known in self._known.items()
             if known.members
         ]  # fmt: skip
+        rows += [
+            EpochRow(epoch, min(site for _, site in having), deliver, on_failure, "", "change", 0)
+            for epoch, having in self._forgotten.items()
+        ]
+        return sorted(rows, key=lambda row: row.epoch)
 
 
 def _known(opened: EpochOpened, at_ns: int, source: StoreSource) -> ExportedEpoch:

@@ -190,7 +190,7 @@ class _Export:
                 if item.position > limit:
                     break
                 batch = item.placed.batch
-                self.epochs.note(batch.group, batch.members, item.epoch)
+                self.epochs.delivered(site, item.epoch, batch.group, batch.members)
                 self.forgotten.delivered(item, agreed=source.ended or not self.excludes)
                 if shed and (hidden := shed.within(item)):
                     gaps.extend(_gaps(site, item, hidden))
@@ -212,7 +212,8 @@ class _Export:
             return
         with self.history.table("deliveries") as table:
             for item in source.log.annulled():
-                self.epochs.note(item.placed.batch.group, item.placed.batch.members, item.epoch)
+                batch = item.placed.batch
+                self.epochs.delivered(source.site, item.epoch, batch.group, batch.members)
                 self._rows(table, source.site, item, ())
             self.done.annulled += table.rows
 

@@ -49,6 +49,7 @@ UNKNOWN_SITE: Final = "unknown site"
 OURSELVES: Final = "connected to ourselves"
 REFUSES_US: Final = "it refuses us"
 OUR_STORE: Final = "our store is an older copy"
+OTHER_FOUNDING: Final = "it is of a cluster that was founded otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     terms: dict[str, str]
     refusal: str = ""  # why the other's hello is refused
     heard: StorePoint | None = None  # the furthest known point of the other's store
+    founded: bool = False  # the speaker has heard of a record: its cluster has a past
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

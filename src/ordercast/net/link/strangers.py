@@ -12,14 +12,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
 from ordercast.net.cluster.addresses import plain_host
 from ordercast.net.cluster.sockets import share_of_files
 from ordercast.net.link.complaints import LinkTrouble
-from ordercast.net.link.connection import TOO_SLOW, Connection, LinkLimits, LinkTimes
+from ordercast.net.link.connection import TOO_SLOW, LinkLimits, LinkTimes
 
 TOO_MANY: Final = "too many connections without a hello"
 HOSTS: Final = 4  # the last hosts that are remembered of each peer
@@ -74,7 +74,19 @@ class PeerHosts:
             task.cancel()
 
 
-class Strangers:
+class Stranger(Protocol):
+    """A connection whose other end has not said who it is."""
+
+    host: str
+    bytes_in: int
+
+    def fail(self, trouble: LinkTrouble, /) -> None: ...
+
+
+S = TypeVar("S", bound=Stranger)
+
+
+class Strangers(Generic[S]):
     """The strangers, the oldest first."""
 
     def __init__(self, limits: LinkLimits, times: LinkTimes) -> None:
@@ -82,10 +94,10 @@ class Strangers:
         self._most = share_of_files(limits.strangers)
         self._elsewhere = min(limits.strangers_elsewhere, max(1, self._most // 2))
         self._hurry_s = min(times.hurry, times.handshake) / SECOND
-        self._there: dict[Connection, float] = {}  # with the time of its connection
+        self._there: dict[S, float] = {}  # with the time of its connection
         self.hosts = PeerHosts()
 
-    def add(self, one: Connection, now: float) -> None:
+    def add(self, one: S, now: float) -> None:
         """Take one more stranger. Another one may be dropped for it."""
         self.hurry(now)
         elsewhere = [each for each in self._there if each.host not in self.hosts]
@@ -95,7 +107,7 @@ class Strangers:
             self._drop(elsewhere or list(self._there))
         self._there[one] = now
 
-    def discard(self, one: Connection) -> None:
+    def discard(self, one: S) -> None:
         self._there.pop(one, None)
 
     def hurry(self, now: float) -> None:
@@ -108,7 +120,7 @@ class Strangers:
             detail = f"{self._hurry_s:g} s are enough while there is a crowd"
             oldest.fail(LinkTrouble(TOO_SLOW, detail))
 
-    def _drop(self, among: Iterable[Connection]) -> None:
+    def _drop(self, among: Iterable[S]) -> None:
         """Drop a stranger of the host that has most: a silent one, else the oldest."""
         of_host = Counter(each.host for each in among)
         host, count = of_host.most_common(1)[0]

@@ -51,12 +51,12 @@ class _Contexts:
     stamp: tuple[object, ...]
 
 
-class Certificates:
-    """The contexts made from one site's files, as the files are now."""
+class CertificateFiles:
+    """The contexts made from an authority, a certificate and its key, as the files are now."""
 
-    def __init__(self, config: TlsConfig, cluster: str, site: Site) -> None:
-        self._files = config.files(site)
-        self._uri = certificate_uri(cluster, site)
+    def __init__(self, files: tuple[Path, Path, Path]) -> None:
+        self._files = files
+        self.names: tuple[str, ...] = ()  # the URIs in our certificate
         self.ends_at = 0  # when the certificate expires, in seconds of Unix time
         self._now = self._load()
         self._wrong: tuple[object, ...] = ()  # stamps of files that were not taken
@@ -111,10 +111,14 @@ class Certificates:
             self._context(ssl.PROTOCOL_TLS_SERVER), self._context(ssl.PROTOCOL_TLS_CLIENT), stamp
         )
         certificate = self._own(contexts)
-        if self._uri not in names_in(certificate):
-            raise ConfigError(f"{self._files[1]}: does not name {self._uri}")
+        names = tuple(names_in(certificate))
+        self._require_named(names)
         self._warn(certificate)
+        self.names = names
         return contexts
+
+    def _require_named(self, names: Sequence[str]) -> None:
+        """Raise ConfigError unless our certificate may have these names."""
 
     def _context(self, side: int) -> ssl.SSLContext:
         authority, certificate, key = self._files
@@ -143,7 +147,8 @@ class Certificates:
 
     def _own(self, contexts: _Contexts) -> Mapping[str, Any]:
         """Our certificate as a peer sees it. We shake hands with ourselves to find out."""
-        client, server = TlsSession(contexts.client, False), TlsSession(contexts.server, True)
+        client = TlsSession(self._dialling(), False)
+        server = TlsSession(contexts.server, True)
         try:
             while not (client.handshake() and server.handshake()):
                 server.feed(client.outgoing())
@@ -156,6 +161,10 @@ class Certificates:
             ) from None
         return server.certificate()
 
+    def _dialling(self) -> ssl.SSLContext:
+        """The context of the end that dials when we shake hands with ourselves."""
+        return self._context(ssl.PROTOCOL_TLS_CLIENT)
+
     def _warn(self, certificate: Mapping[str, Any]) -> None:
         key = self._files[2]
         if os.name == "posix" and key.stat().st_mode & 0o077:
@@ -165,6 +174,28 @@ class Certificates:
         days = (end - datetime.now(UTC)).days
         if days < EXPIRES_SOON_DAYS:
             log.warning("%s: expires in %d days, on %s", self._files[1], days, end.date())
+
+
+class Certificates(CertificateFiles):
+    """A site's: it listens and dials with them."""
+
+    def __init__(self, config: TlsConfig, cluster: str, site: Site) -> None:
+        self._uri = certificate_uri(cluster, site)
+        super().__init__(config.files(site))
+
+    def _require_named(self, names: Sequence[str]) -> None:
+        if self._uri not in names:
+            raise ConfigError(f"{self._files[1]}: does not name {self._uri}")
+
+
+class ClientCertificates(CertificateFiles):
+    """Those of a program that only dials. Its certificate need not be good for listening, so we
+    do not ask that of it when we shake hands with ourselves."""
+
+    def _dialling(self) -> ssl.SSLContext:
+        context = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        context.verify_mode = ssl.CERT_NONE
+        return context
 
 
 class TlsSession:

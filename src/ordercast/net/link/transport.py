@@ -43,6 +43,7 @@ from ordercast.net.link.dialler import Dialler
 from ordercast.net.link.hello import (
     FOUNDING,
     INSTANCE_BYTES,
+    OTHER_FOUNDING,
     OUR_STORE,
     UNKNOWN_SITE,
     Hello,
@@ -93,6 +94,13 @@ class KnownPoints(Protocol):
         """The peer has heard of this point of this site's store. Returns whether the store has been
         there."""
 
+    def founded(self) -> bool:
+        """Whether this site has heard of a record: its cluster has a past."""
+
+    def other_cluster(self, peer: Site) -> None:
+        """The peer is of a cluster with a past that was founded otherwise, and this site has no
+        past."""
+
 
 class Transport:
     def __init__(
@@ -139,7 +147,7 @@ class Transport:
         self._peers = Peers(site, addresses, self.times, identity.terms)
         self._complaints = Complaints(log, self._peers)
         self._connections: set[Connection] = set()  # that have not ended
-        self._strangers = Strangers(self.limits, self.times)
+        self._strangers: Strangers[Connection] = Strangers(self.limits, self.times)
         self._tick: asyncio.TimerHandle | None = None
         self._ticked_at = self._certificates_at = 0.0
         self._server: asyncio.Server | None = None
@@ -367,8 +375,11 @@ class Transport:
         self._hellos += 1  # one count for all peers: it goes on if a peer parts and comes back
         ours = self.identity
         who = (ours.cluster, self.site, to, ours.incarnation, ours.boot, self._instance)
-        heard = None if self._points is None or stranger else self._points.heard_of(to)
-        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal, heard)
+        points = None if stranger else self._points
+        heard, founded = (
+            (None, False) if points is None else (points.heard_of(to), points.founded())
+        )
+        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal, heard, founded)
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         if connection.session is not None:
@@ -398,16 +409,21 @@ class Transport:
         self._admit(peer, connection, hello, role)
 
     def _check_point(self, connection: Connection, hello: Hello) -> None:
-        """Compare this site's store with what the peer has heard of it. The peer tells that even in
-        a refusal: it refuses an older copy, whose boots it has met before."""
-        if hello.heard is None or self._points is None or hello.site not in self._peers:
+        """Compare this site's store with what the peer has heard of it, and its founding with the
+        peer's. The peer tells that even in a refusal: it refuses an older copy, whose boots it has
+        met before."""
+        if self._points is None or hello.site not in self._peers:
             return
         if (hello.cluster, hello.to) != (self.identity.cluster, self.site):
             return
         if self._is_stranger(connection):
             return  # a stranger must not be able to stop this site
-        if not self._points.told(hello.site, hello.heard):
+        if hello.heard is not None and not self._points.told(hello.site, hello.heard):
             raise LinkTrouble(OUR_STORE, usual=True)  # the site says why, and stops
+        ours, theirs = (terms.get(FOUNDING) for terms in (self.identity.terms, hello.terms))
+        if hello.founded and not self._points.founded() and ours and theirs and ours != theirs:
+            self._points.other_cluster(hello.site)
+            raise LinkTrouble(OTHER_FOUNDING, usual=True)  # the same
 
     def _check_piped(self, connection: Connection, hello: Hello) -> None:
         """Refuse a hello through a pipe from a guest: guests dial directly. If this site has just

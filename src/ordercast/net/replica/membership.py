@@ -7,18 +7,30 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import nearest
-from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.handover import Handover, is_due
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.snapshot_file import Hooks
 from ordercast.wire.replica_digest import ReplicaDigest
 
 
+class HostCluster(Protocol):
+    """What a replica needs to know of the cluster."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def deliver(self) -> str: ...
+    @property
+    def on_failure(self) -> str: ...
+
+
 class ReplicaHost(Protocol):
     """What a replica needs of its node. The node is in this process, or in a daemon."""
 
-    cluster: Cluster
     site: Site
+
+    @property
+    def cluster(self) -> HostCluster: ...
 
     @property
     def incarnation(self) -> int: ...

@@ -28,7 +28,7 @@ from ordercast.model.options import NEVER
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.store_points import StorePoints
 from ordercast.net.store.box import StoreBox
-from ordercast.net.store.events import opening_event, rollback_event
+from ordercast.net.store.events import opening_events, rollback_event
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
@@ -336,7 +336,7 @@ class NodeDriver:
                 self.application.rolling_back(item)
             elif isinstance(item, EpochOpened) and item.epoch > self.last_opened:
                 self.last_opened = item.epoch
-                events.append(opening_event(item))
+                events += opening_events(item)
         written.events = [*events, *returned]
         if _ends_an_epoch(box):
             written.caught, written.logged = box.deliver, self.member.logged

@@ -3,6 +3,7 @@
 A site of the file is one of the founders. Any other is a newcomer: it knows its address and whom to
 ask, and is told the rest once the others have admitted it. A site with a store goes by the store:
 the file may have been edited since, and founders that begin differently would disagree for ever.
+A store without any row is as good as none: who votes for a founding writes a row first.
 """
 
 import hashlib
@@ -42,7 +43,7 @@ class Beginning:
 def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> Beginning:
     """What the site starts with. `address` is a newcomer's; its store remembers it."""
     at = _address(cluster, site, address or store.address)
-    if store.founded:
+    if store.founded and (store.row or not store.starts):
         return _again(cluster, site, store, at)
     layout = cluster.first_layout() if site in cluster.sites else _newcomer(cluster, site)
     remember(store, cluster, layout, at)

@@ -13,19 +13,20 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import ConfigError, Error, TooLarge
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import PIECE_BYTES
 from ordercast.net.site.snapshot_file import Snapshot, read_snapshot, write_snapshot
+from ordercast.net.store.events import ENTRIES_KEPT
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.handover import HandoverFrame, NoSnapshot, SnapshotPiece, SnapshotWanted
 
 STATE_BYTES = 1 << 30  # of one group
 AGAIN_S = 0.25  # without an answer
 PATIENCE_S = 5.0  # with nothing but refusals: applications may be just starting
-KEPT = 4  # epochs of a group
 SERVING_S = 5.0  # a state stays in memory after it was last asked for
 _NOTHING = ""  # the reason where there is no state: the group began with the epoch
 
@@ -48,15 +49,23 @@ def state_hooks(
     return StateHooks(snapshot, restore)
 
 
-class Handover:
-    """`opened_as(epoch)`: what this site was told when the epoch opened here, or None."""
+class Entered(Protocol):
+    """Which epochs have opened here, and in which of them a site came into a group. An entry is an
+    opening with some of its groups; old ones are forgotten."""
 
+    @property
+    def last_opened(self) -> int: ...
+
+    def entered_at(self, epoch: int, group: Group) -> EpochOpened | None: ...
+
+
+class Handover:
     def __init__(
         self,
         cluster: str,
         site: Site,
         send: Callable[[Site, WireFrame], None],
-        opened_as: Callable[[int], EpochOpened | None],
+        entered: Entered,
         *,
         folder: Path | None,
         hooks: StateHooks | None,
@@ -64,7 +73,7 @@ class Handover:
         self._cluster = cluster
         self._site = site
         self._send = send
-        self._opened_as = opened_as
+        self._entered = entered
         self._folder = folder
         self._hooks = hooks
         self._states: dict[tuple[int, Group], bytes] = {}
@@ -132,7 +141,7 @@ class Handover:
         if self._folder is None:
             self._states[opened.epoch, group] = state
             mine = sorted(key for key in self._states if key[1] == group)
-            for key in mine[:-KEPT]:
+            for key in mine[:-ENTRIES_KEPT]:
                 del self._states[key]
             return
         made = Snapshot(self._cluster, self._site, group, opened.position, state)
@@ -156,10 +165,15 @@ class Handover:
 
     async def _answer(self, peer: Site, wanted: SnapshotWanted) -> None:
         epoch, group = wanted.epoch, wanted.group
-        opened = self._opened_as(epoch)
-        if opened is None or peer not in dict(opened.members).get(group, ()):
-            return  # the epoch is not open here yet, or the peer is not in the group
-        if group not in dict(opened.arrived):
+        entry = self._entered.entered_at(epoch, group)
+        if entry is None:
+            if epoch <= self._entered.last_opened:  # else it is not open here yet
+                why = f"{self._site} no longer knows who came into {group} with epoch {epoch}"
+                self._send(peer, NoSnapshot(epoch, group, why))
+            return
+        if peer not in dict(entry.members)[group]:
+            return
+        if group not in dict(entry.arrived):
             self._send(peer, NoSnapshot(epoch, group, _NOTHING))
             return
         serving = self._serving
@@ -283,7 +297,7 @@ def _write(folder: Path, epoch: int, snapshot: Snapshot) -> None:
         for path in folder.glob(f"{snapshot.group}.*")
         if path.stem == snapshot.group and path.suffix[1:].isdigit()
     ]
-    for _, path in sorted(older)[:-KEPT]:
+    for _, path in sorted(older)[:-ENTRIES_KEPT]:
         path.unlink(missing_ok=True)
 
 

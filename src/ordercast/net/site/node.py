@@ -28,6 +28,7 @@ from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.running import CLOSE_S, RunningSite
 from ordercast.net.site.status import status_of
 from ordercast.net.site.stream import Batches, Deliveries
+from ordercast.net.store.places import note_place, require_place
 
 _log = logging.getLogger("ordercast.net.node")
 
@@ -53,6 +54,7 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         site: Site,
         *,
         dir: str | Path | None = None,  # noqa: A002 - the name of the command's option
+        new: bool = False,
         embedded: bool = True,
         address: str = "",
         snapshot: Callable[[Group], bytes] | None = None,
@@ -60,19 +62,22 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
     ) -> "AbstractAsyncContextManager[Node]":
         """A running site, to be used with `async with`.
 
-        `dir` holds its store (default `.ordercast/NAME`). `embedded`: the application reads here,
-        and holds others up when it lags; False: readers come and go, as a daemon's. `address`
-        (HOST:PORT): of a site that is not in the file, and is added while the cluster runs.
+        `dir` holds its store (default: what the environment's ORDERCAST_DIR or the file says).
+        `new`: begin without a past there, although another directory has a store of the site.
+        `embedded`: the application reads here, and holds others up when it lags; False: readers
+        come and go, as a daemon's. `address` (HOST:PORT): of a site that is not in the file, and is
+        added while the cluster runs.
 
         `snapshot` and `restore`: where an epoch opens in which another site has joined a group of
         this one, `snapshot(group)` gives the application's state of the group. At the joiner
         `restore(group, state)` takes it, before the first delivery of that epoch.
 
         Entering raises ConfigError (the file, the site, an address that is taken, a store that
-        another process has open, a directory of another user), StoreCorrupt, or PeerRefused.
+        another process has open or another directory has, a directory of another user),
+        StoreCorrupt, or PeerRefused.
         Leaving flushes, and raises an Error that tells what was not flushed in time."""
         hooks = state_hooks(snapshot, restore)
-        return _Opening(cls, cluster, site, dir, embedded, address, hooks)
+        return _Opening(cls, cluster, site, dir, new, embedded, address, hooks)
 
     async def close(self, *, timeout_s: float = CLOSE_S) -> None:
         """Flush, then stop; leaving the block does the same. Raises an Error that tells what was
@@ -205,6 +210,7 @@ class _Opening:
         cluster: str | Path | Cluster,
         site: Site,
         directory: str | Path | None,
+        new: bool,
         embedded: bool,
         address: str,
         hooks: StateHooks | None,
@@ -213,6 +219,7 @@ class _Opening:
         self._cluster = cluster
         self._site = site
         self._directory = directory
+        self._new = new
         self._embedded = embedded
         self._address = address
         self._hooks = hooks
@@ -238,6 +245,7 @@ class _Opening:
             cluster,
             self._site,
             cluster.directory(self._directory),
+            new=self._new,
             embedded=self._embedded,
             address=self._address,
             hooks=self._hooks,
@@ -265,13 +273,17 @@ async def open_site(
     site: Site,
     directory: Path,
     *,
+    new: bool = False,
     embedded: bool,
     address: str = "",
     hooks: StateHooks | None = None,
 ) -> RunningSite:
     """Start a site of the file, or one with an address, on its store in this directory."""
     require_known(cluster, site, directory, address)
+    require_place(cluster, [site], directory, new=new)
     store = open_store(cluster, site, directory)
+    if store.path is not None:
+        note_place(cluster, directory)
     try:
         running = RunningSite(
             cluster,

@@ -87,7 +87,7 @@ class RunningSite:
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
-        self.points = StorePoints(site, store, self._outdated)
+        self.points = StorePoints(site, store, self._outdated, self._founded)
         self.driver = NodeDriver(self.core, store, self, durable=self.durable)
         self.frames = self.driver.frames  # what the transport tells goes straight there
         self.connected = self.driver.connected
@@ -138,6 +138,7 @@ class RunningSite:
             shed=self._was_shed,
             gaps=[gap_from_json(position, detail) for position, detail in store.gaps()],
             opened=opened,
+            entered=store.entered(),
             rolled=store.rollbacks(),
             confirmed_attempt=store.confirmed_attempt,
             restored=store.logged,
@@ -149,7 +150,7 @@ class RunningSite:
             self.cluster.name,
             self.site,
             lambda peer, frame: self.transport.send(peer, [frame]),
-            self.stream.opened_as,
+            self.stream,
             folder=None if path is None else path.with_suffix(".snapshots"),
             hooks=hooks,
         )
@@ -186,6 +187,9 @@ class RunningSite:
     def settled(self) -> int:
         """Up to this position nothing will be taken back."""
         return min(self.presence.settled(), *self.stream.rolling, self.stream.delivered)
+
+    def _founded(self) -> bool:
+        return self.core.layout.count > 0
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""

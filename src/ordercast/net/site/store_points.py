@@ -1,5 +1,5 @@
 """What this site knows of the stores of others, and they of its own: an older copy is noticed
-(docs/store.md, "An older copy").
+(docs/store.md, "An older copy"), and so is a second cluster that is about to be founded.
 
 A point that a peer told is durable here with the next commit, so with whatever this site's store
 has because of it.
@@ -14,9 +14,17 @@ from ordercast.wire.lineage import Lineage, LineageFrame, StorePoint
 
 class StorePoints:
     """`behind`: the peers whose stores are older than what they have said. `outdated` is called,
-    with one line, when a peer shows that this site's own store is."""
+    with one line, when a peer shows that this site's own store is, or that there is a cluster with
+    a past already. `founded` tells whether this site's has one."""
 
-    def __init__(self, site: Site, store: AnyStore, outdated: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        site: Site,
+        store: AnyStore,
+        outdated: Callable[[str], None],
+        founded: Callable[[], bool],
+    ) -> None:
+        self.founded = founded
         self.behind: dict[Site, str] = {}
         self._site = site
         self._store = store
@@ -59,6 +67,15 @@ class StorePoints:
             f" {self._site}.db* away and start the site as one that lost its store"
         )
         return False
+
+    def other_cluster(self, peer: Site) -> None:
+        """A peer is of a cluster with a past, which was founded otherwise than this site would: the
+        site stops, rather than found a second cluster."""
+        self._outdated(
+            f"site {peer} is of a running cluster of this name that was founded with other sites,"
+            f" groups, voters, protocol or builder, and site {self._site} has no past: give it the"
+            " file of that cluster, or write another name and other addresses"
+        )
 
     def news(self) -> dict[Site, StorePoint]:
         """What was heard and not written yet."""

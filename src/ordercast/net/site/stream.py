@@ -28,11 +28,12 @@ from ordercast.core.epochs.records import EpochOpened as EpochOpened
 from ordercast.core.epochs.returning import Rollback as Rollback
 from ordercast.model.arguments import require_number
 from ordercast.model.errors import ConfigError, Error, Forgotten
+from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
 from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
-from ordercast.net.store.events import OpenedEpochs, RollbackLog
+from ordercast.net.store.events import Entrances, OpenedEpochs, RollbackLog
 from ordercast.net.store.reader import READ_BYTES
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
@@ -51,6 +52,8 @@ class Log(Protocol):
     """Where earlier deliveries can be read again."""
 
     def read(self, start: int, most_messages: int) -> list[DeliveredBatch]: ...
+
+    def openings(self, start: int, end: int) -> list[EpochOpened]: ...
 
 
 class Lag(NamedTuple):
@@ -109,6 +112,7 @@ class Stream:
         shed: Callable[[GapBatch], None],
         gaps: Sequence[GapBatch] = (),
         opened: Sequence[EpochOpened] = (),
+        entered: Sequence[EpochOpened] = (),
         rolled: Sequence[Rollback] = (),
         confirmed_attempt: int = 1,
         restored: int = 0,
@@ -125,7 +129,8 @@ class Stream:
         self._shed = shed
         self._restored = restored  # the end of the log at the start: maybe seen, so never shed
         self._gaps = {gap.position: gap for gap in gaps}  # of positions that the log has
-        self._openings = OpenedEpochs(opened)
+        self._openings = OpenedEpochs(opened, stored=log is not None)
+        self._entrances = Entrances(entered)
         self._rollbacks = RollbackLog(rolled)
         self._told = max(self._rollbacks.seen_by(confirmed), confirmed_attempt)  # to a reader
         self.rolling: deque[int] = deque()
@@ -148,7 +153,8 @@ class Stream:
     def add(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         for batch in batches:
             if isinstance(batch, EpochOpened):
-                self._openings.add(batch)
+                if self._openings.add(batch):
+                    self._entrances.add(batch)
                 continue
             if isinstance(batch, Rollback):
                 self._roll_back(batch)
@@ -214,8 +220,15 @@ class Stream:
         """The last rollbacks: attempts and positions."""
         return self._rollbacks.latest()
 
-    def opened_as(self, epoch: int) -> EpochOpened | None:
-        return self._openings.of(epoch)
+    @property
+    def last_opened(self) -> int:
+        """The last epoch that opened here."""
+        return self._openings.last
+
+    def entered_at(self, epoch: int, group: Group) -> EpochOpened | None:
+        """The opening, with this group and perhaps others, if the group began with the epoch or a
+        site came into it. None also where that is forgotten."""
+        return self._entrances.of(epoch, group)
 
     def _trim(self) -> None:
         """Drop batches from memory: those that the store has, or, without a store, those that were
@@ -225,11 +238,14 @@ class Stream:
             read = self.progress() if recent else 0
             while recent and recent[0].last <= read:
                 self._drop()
+            self._openings.forget_before(self._dropped)
             return
         while recent and (
             self._recent_messages > _RECENT_MESSAGES or self._recent_bytes > _RECENT_BYTES
         ):
             self._drop()
+        if self.log is None:
+            self._openings.forget_before(self._dropped)
 
     def _drop(self) -> None:
         gone = self._recent.popleft()
@@ -383,25 +399,24 @@ class Stream:
     def has_more(self, reader: Cursor) -> bool:
         if self._rollbacks.due(reader.attempt, reader.read) is not None:
             return True
-        return reader.read < self.delivered or bool(self._pending(reader))
+        return reader.read < self.delivered or self._openings.has_more(reader.epoch, reader.read)
 
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
             read, rollbacks = reader.read, self._rollbacks
             news = reader.attempt != rollbacks.last
             if news and (rolled := rollbacks.due(reader.attempt, read)) is not None:
-                return [*self._openings.until(reader.epoch, read, rolled), rolled]
+                opened = await self._openings_of(reader, read, read)
+                return [*(one for one in opened if one.epoch <= rolled.epoch), rolled]
             if read < self.delivered:
                 found = self._from_memory(read)
                 if news or not found:
                     found = found or await self._from_log(read + 1)
                     found = list(takewhile(partial(_is_of, reader.attempt), found))
                 if found:
-                    if reader.epoch == self._openings.last:  # the common case
-                        return found
-                    openings = self._openings.after(reader.epoch, read)
+                    openings = await self._openings_of(reader, read, found[-1].last)
                     return _merged(found, openings) if openings else found
-            elif openings := self._pending(reader):
+            elif openings := await self._openings_of(reader, read, read):
                 return openings
             if rollbacks.due(reader.attempt, read) is not None:
                 continue  # told while the log was read
@@ -429,10 +444,18 @@ class Stream:
             found.reverse()
         return found if self._recent_bytes <= READ_BYTES else _first_of(found)
 
-    def _pending(self, reader: Cursor) -> list[EpochOpened]:
-        if reader.epoch == self._openings.last:
+    async def _openings_of(self, reader: Cursor, read: int, end: int) -> list[EpochOpened]:
+        """The openings to tell a reader that has read up to `read`; up to position `end` at
+        least."""
+        openings = self._openings
+        if not openings.has_more(reader.epoch, read):  # the common case
             return []
-        return self._openings.after(reader.epoch, reader.read)
+        if self.log is None or read >= openings.whole_from:
+            return openings.after(reader.epoch, read)
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, self.log.openings, read, end)
+        # The store may have one that comes after a rollback which the reader must hear first.
+        return [one for one in found if reader.epoch < one.epoch <= openings.last]
 
     async def _from_log(self, start: int) -> list[_Kept]:
         if self.log is None:

@@ -14,13 +14,16 @@ from ordercast.net.cluster.config import Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.ledger import Commit, Ledger
+from ordercast.net.store.openings import OpeningRows
 from ordercast.net.store.rows import MINE
 
 PIECE = 256  # rows that are removed with a commit, at least
 IDLE_PIECE = 2_048  # the same, if there is nothing else to write
 SLACK_PAGES = 512  # free pages that are kept for use, at least
 GIVE_BACK_PAGES = 512  # pages that are given back at a time
+EVENTS_S = 1.0  # pause between looks for old events
 
+_FIRST_POSITION = "SELECT position FROM batches ORDER BY n LIMIT 1"
 _FIRST_KEPT = (
     "SELECT n FROM batches WHERE n >= ? AND n < ?"
     f" AND ((kind & {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
@@ -29,6 +32,8 @@ _FIRST_KEPT = (
 
 class Cleanup:
     """`first`: the first row in the file."""
+
+    events_s = EVENTS_S
 
     def __init__(self, db: sqlite3.Connection, first: int, retention: Retention) -> None:
         self.first = first
@@ -39,7 +44,8 @@ class Cleanup:
         self._clear = first  # rows before this one may be removed
         self._confirmed = 0
         self._looked = 0.0
-        self._gaps_looked = 0.0
+        self._events_looked = 0.0
+        self.openings = OpeningRows(db)
         self._given_back = 0.0
 
     def due(self, boxes: Sequence[StoreBox]) -> bool:
@@ -68,7 +74,7 @@ class Cleanup:
         if upto > self.first:
             self._db.execute("DELETE FROM batches WHERE n < ?", (upto,))
             self._db.execute("DELETE FROM annulled WHERE n < ?", (upto,))
-            self._forget_gaps()
+            self._forget_events(ledger.logged + 1)
         self._worth = upto > self.first or cramped
         return max(upto, self.first)
 
@@ -96,16 +102,16 @@ class Cleanup:
         after = self._db.execute("SELECT low FROM batches WHERE n = ?", (n,)).fetchone()
         return ledger.low() if after is None else int(after[0])
 
-    def _forget_gaps(self) -> None:
-        """Delete the events of gaps whose batches were removed. At most once a second, because
-        events have no index."""
-        if self._looked - self._gaps_looked < 1.0:
+    def _forget_events(self, following: int) -> None:
+        """Delete the events of gaps and epochs whose batches were removed. At most once a second,
+        because events have no index. `following`: the next position."""
+        if self._looked - self._events_looked < self.events_s:
             return
-        self._gaps_looked = self._looked
-        self._db.execute(
-            "DELETE FROM events WHERE kind = 'gap' AND position <"
-            " (SELECT position FROM batches ORDER BY n LIMIT 1)"
-        )
+        self._events_looked = self._looked
+        row = self._db.execute(_FIRST_POSITION).fetchone()
+        first = following if row is None else int(row[0])
+        self._db.execute("DELETE FROM events WHERE kind = 'gap' AND position < ?", (first,))
+        self.openings.forget(first)
 
     def give_back(self) -> int:
         """Shorten the file if much of it is free. Call this outside a transaction. Returns how many

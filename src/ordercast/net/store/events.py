@@ -1,22 +1,30 @@
 """The events of a store: the openings of epochs, rollbacks, and which of them a reader is told.
 
-An event is (kind, position, detail); the kinds are those of a history, and `ABSENT`. The details
-are JSON. The lists of openings and rollbacks say what a reader of the ordered log has yet to hear.
+An event is (kind, position, detail); the kinds are those of a history, `ABSENT` and `ENTERED`. The
+details are JSON. The lists of openings and rollbacks say what a reader of the ordered log has yet
+to hear.
 """
 
 import json
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.history.rows import OPEN, ROLLBACK
+from ordercast.model.groups import Group
 from ordercast.model.messages import MessageId
 
 ABSENT = "absent"  # the absent sites, and the absent members of the open epochs' groups
+ENTERED = "entered"  # the groups that began with an epoch, or that a site came into
+ENTRIES_KEPT = 4  # epochs of a group whose state a joiner may ask for
+ENTRIES_MOST = 64  # of groups that the site has left, at least
+_OPENED_GROUPS = 4_096  # of all openings in memory together; the last opening is there in any case
 _OPENING_FIELDS = EpochOpened.__struct_fields__
 _LAST_ROLLBACKS = 20  # so many are shown to an operator
 
@@ -30,6 +38,35 @@ def parse_opening(position: int, detail: str) -> EpochOpened:
     fields = json.loads(detail)
     values = [position if name == "position" else fields[name] for name in _OPENING_FIELDS]
     return msgspec.convert(values, EpochOpened)
+
+
+def enters(opened: EpochOpened) -> list[Group]:
+    """The groups of this site that began with the epoch, or that a site came into."""
+    came = dict.fromkeys(opened.joined)
+    came.update(dict.fromkeys(group for group, _ in opened.arrived))
+    return [group for group in opened.groups if group in came] if came else []
+
+
+def entry_of(opened: EpochOpened) -> EpochOpened | None:
+    """What sites that ask for a group's state need of an opening. It stays longer than the opening.
+    None: no site came into a group of this site."""
+    groups = enters(opened)
+    if not groups:
+        return None
+    members, arrived = dict(opened.members), dict(opened.arrived)
+    return replace(
+        opened,
+        groups=tuple(groups),
+        joined=(),
+        members=tuple((group, members[group]) for group in groups),
+        arrived=tuple((group, arrived[group]) for group in groups if group in arrived),
+    )
+
+
+def opening_events(opened: EpochOpened) -> list[tuple[str, int, str]]:
+    """The event of an opening; before it, the event of its entry, if it has one."""
+    entry, event = entry_of(opened), opening_event(opened)
+    return [event] if entry is None else [(ENTERED, *opening_event(entry)[1:]), event]
 
 
 def rollback_event(rolled: Rollback) -> tuple[str, int, str]:
@@ -58,11 +95,17 @@ def founding_facts(layout: Layout) -> list[dict[str, Any]]:
 
 
 class OpenedEpochs:
-    """The epochs that a site opened, in order: epochs grow, positions do not shrink."""
+    """The last epochs that a site opened, in order: epochs grow, positions do not shrink. `stored`:
+    the store has the earlier ones. Every opening at position `whole_from` or later is here; without
+    a store, every one that is needed (`forget_before`)."""
 
-    def __init__(self, opened: Iterable[EpochOpened] = ()) -> None:
+    def __init__(self, opened: Iterable[EpochOpened] = (), *, stored: bool = False) -> None:
         self._opened = list(opened)
+        self._stored = stored
+        self._size = sum(len(one.members) for one in self._opened)
         self.last = self._opened[-1].epoch if self._opened else 0
+        self.whole_from = self._opened[0].position + 1 if stored and self._opened else 0
+        self._let_go()
 
     def add(self, opened: EpochOpened) -> bool:
         """Add an opening. Returns whether it is new: a restart repeats openings that the store
@@ -70,31 +113,84 @@ class OpenedEpochs:
         if opened.epoch <= self.last:
             return False
         self._opened.append(opened)
+        self._size += len(opened.members)
         self.last = opened.epoch
+        self._let_go()
         return True
 
-    def of(self, epoch: int) -> EpochOpened | None:
-        for opened in reversed(self._opened):
-            if opened.epoch == epoch:
-                return opened
-        return None
+    def _let_go(self) -> None:
+        """Drop the oldest ones that are in the store. Without a store, drop one where nothing was
+        delivered and no site came into a group of this one: a late reader is told the next."""
+        while self._size > _OPENED_GROUPS and len(self._opened) > 1:
+            at = 0 if self._stored else _idle_opening(self._opened)
+            if at is None:
+                return
+            gone = self._drop(at)
+            if self._stored:
+                self.whole_from = gone.position + 1
+
+    def forget_before(self, position: int) -> None:
+        """Nobody can read what was delivered at or before this position."""
+        while len(self._opened) > 1 and self._opened[0].position < position:
+            self._drop(0)
+
+    def _drop(self, at: int) -> EpochOpened:
+        gone = self._opened.pop(at)
+        self._size -= len(gone.members)
+        return gone
 
     def seen_by(self, read: int) -> int:
-        """The last epoch that opened before position `read` was delivered. A reader that goes on
-        after `read` is told the later ones, and those that opened exactly there."""
+        """The last epoch here that opened before position `read` was delivered. A reader that goes
+        on after `read` is told the later ones, and those that opened exactly there."""
         for opened in reversed(self._opened):
             if opened.position < read:
                 return opened.epoch
         return 0
 
+    def has_more(self, epoch: int, read: int) -> bool:
+        """Whether there are openings to tell a reader that knows `epoch` and has read up to
+        position `read`."""
+        return self.last > epoch and self._opened[-1].position >= read
+
     def after(self, epoch: int, read: int) -> list[EpochOpened]:
-        """The openings to tell a reader that knows `epoch` and has read up to position `read`. An
-        epoch that opened before `read` is not told: the reader began further on."""
+        """The openings to tell such a reader. An epoch that opened before `read` is not told: the
+        reader began further on."""
         return [o for o in self._opened if o.epoch > epoch and o.position >= read]
 
-    def until(self, epoch: int, read: int, rolled: Rollback) -> list[EpochOpened]:
-        """The same before a rollback is told: only the epochs that were open when it happened."""
-        return [o for o in self.after(epoch, read) if o.epoch <= rolled.epoch]
+
+def _idle_opening(opened: list[EpochOpened]) -> int | None:
+    for at, (one, after) in enumerate(pairwise(opened)):
+        if one.position == after.position and not enters(one):
+            return at
+    return None
+
+
+class Entrances:
+    """Of each group of a site, the last epochs in which it began or a site came into it: joiners
+    ask for its state there. A group that the site has left stays for a while, because a joiner may
+    be late."""
+
+    def __init__(self, entries: Iterable[EpochOpened] = ()) -> None:
+        self._of: dict[Group, dict[int, EpochOpened]] = {}
+        for entry in entries:
+            self._add(entry)
+
+    def add(self, opened: EpochOpened) -> None:
+        entry = entry_of(opened)
+        if entry is not None:
+            self._add(entry)
+        if len(self._of) > 2 * len(opened.groups) + ENTRIES_MOST:
+            self._of = {g: self._of[g] for g in opened.groups if g in self._of}
+
+    def _add(self, entry: EpochOpened) -> None:
+        for group in entry.groups:
+            epochs = self._of.setdefault(group, {})
+            epochs[entry.epoch] = entry
+            if len(epochs) > ENTRIES_KEPT:
+                del epochs[min(epochs)]
+
+    def of(self, epoch: int, group: Group) -> EpochOpened | None:
+        return self._of.get(group, {}).get(epoch)
 
 
 class RollbackLog:

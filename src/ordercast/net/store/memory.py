@@ -17,7 +17,6 @@ from ordercast.model.errors import Error, Forgotten
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
-from ordercast.net.store.events import parse_opening
 from ordercast.net.store.log_end import DeliveryQueue, Floor, LogItem, not_rolled_back
 from ordercast.net.store.reader import READ_BYTES
 from ordercast.net.store.requests import RequestTable
@@ -52,7 +51,6 @@ class MemoryStore:
         self._rollbacks: list[Rollback] = []
         self._floors: list[Floor] = []
         self._kept: deque[DeliveredBatch] = deque()
-        self._opened: dict[int, EpochOpened] = {}
         self._room = kept_bytes
         self.requests = RequestTable(())
         self._lock = threading.Lock()  # `read` may be called from any thread
@@ -67,8 +65,15 @@ class MemoryStore:
         return []
 
     def opened(self) -> list[EpochOpened]:
-        with self._lock:
-            return list(self._opened.values())
+        """None. Only a start asks for them, and for those below; a stream without a file keeps its
+        own."""
+        return []
+
+    def entered(self) -> list[EpochOpened]:
+        return []
+
+    def openings(self, start: int, end: int) -> list[EpochOpened]:  # noqa: ARG002  # as `Store`
+        return []
 
     def rollbacks(self) -> list[Rollback]:
         with self._lock:
@@ -82,7 +87,7 @@ class MemoryStore:
             raise Error("the store is closed")
         if box.requests or box.answered:
             self.requests.note(box)
-        if box.records or box.events or box.logged is not None:
+        if box.records or box.logged is not None:
             with self._lock:
                 self._log(box)
         self.delivered = max(
@@ -151,10 +156,6 @@ class MemoryStore:
         if box.logged is not None:
             self._relog(replacing.rest())
             self._cut(box.logged)
-        for kind, position, detail in box.events:
-            if kind == "open":
-                opened = parse_opening(position, detail)
-                self._opened.setdefault(opened.epoch, opened)
         while self._room < 0:
             self._drop()
 

@@ -147,8 +147,12 @@ class Store:
         return restored
 
     def opened(self) -> list[EpochOpened]:
-        """The epochs that opened here, in order. Callable from any thread."""
+        """The last epochs that opened here, in order. Callable from any thread."""
         return self._reader.opened()
+
+    def entered(self) -> list[EpochOpened]:
+        """What is kept of openings for sites that ask for a group's state."""
+        return self._reader.entered()
 
     def rollbacks(self) -> list[Rollback]:
         """The rollbacks of this site, in order. Callable from any thread."""
@@ -262,6 +266,11 @@ class Store:
         """Batches of the durable log, from the one that holds position `start`, until one of the
         limits is reached. At least one, if there is any. Callable from any thread."""
         return self._reader.read(start, most_messages, most_bytes)
+
+    def openings(self, start: int, end: int) -> list[EpochOpened]:
+        """The epochs that opened at a position from `start` to `end`, as far as they are kept.
+        Callable from any thread."""
+        return self._reader.openings(start, end)
 
     # --- the end ----------------------------------------------------------------------------------
 

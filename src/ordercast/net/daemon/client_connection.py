@@ -1,0 +1,230 @@
+"""One client's connection to a daemon: its hello, its subscriptions and its questions."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from ordercast.model.errors import Error, NotGranted
+from ordercast.model.grants import ClientSubject
+from ordercast.net.admin.frames import (
+    VERSION,
+    Answer,
+    Change,
+    ClientFrame,
+    ClientHello,
+    Confirm,
+    Credit,
+    DaemonRefusal,
+    DigestRequest,
+    Failed,
+    Rejected,
+    Send,
+    ServedCluster,
+    StatusRequest,
+    Subscribe,
+    Targets,
+    Unsubscribe,
+    Watch,
+    Welcome,
+    Wire,
+    kind_of,
+    reason_of,
+)
+from ordercast.net.admin.targets import targets_of
+from ordercast.net.daemon.permits import Permits
+from ordercast.net.daemon.session import ClientLimits, ClientSession
+from ordercast.net.daemon.subscription import Subscription, observed
+from ordercast.net.site.running import RunningSite
+
+MOST_SUBSCRIPTIONS = 16  # the most of one connection
+HELLO_S = 5.0
+
+
+class ConnectionDesk(Protocol):
+    """What a connection asks of the desk."""
+
+    site: RunningSite
+    limits: ClientLimits
+    permits: Permits
+
+    def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
+    def status(self) -> dict[str, object]: ...
+
+
+class ClientConnection:
+    """`subject`: who it speaks for, as its way in has shown. `on_hello`: its hello is accepted."""
+
+    def __init__(
+        self,
+        desk: ConnectionDesk,
+        wire: Wire,
+        subject: ClientSubject,
+        on_hello: Callable[[], None] | None = None,
+    ) -> None:
+        self.desk = desk
+        self.site = desk.site
+        self.wire = wire
+        self.subject = subject
+        self._on_hello = on_hello
+        self.session: ClientSession | None = None
+        self._subscriptions: dict[int, Subscription] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._targets: Targets | None = None  # those that the client was told
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
+
+    def close(self, reason: str, *, final: bool = False, kind: str = "Error") -> None:
+        self.wire.send(DaemonRefusal(reason, final, kind))
+        self.wire.close()
+
+    def lost(self) -> None:
+        self._deadline.cancel()
+        for subscription in self._subscriptions.values():
+            if subscription.keep and self.session is not None:
+                self.session.park(subscription)
+            else:
+                subscription.close()
+        for task in self._tasks:
+            task.cancel()
+        if self.session is not None:
+            self.session.detach(self.wire)
+
+    def frame(self, frame: ClientFrame) -> None:
+        if isinstance(frame, ClientHello):
+            self._hello(frame)
+            return
+        if self.session is None:
+            self.wire.fail("its first frame was no hello")
+            return
+        try:
+            self.desk.permits.admit(self.subject, frame)
+        except NotGranted as error:
+            self._refuse(frame, error)
+            return
+        self._admitted(frame, self.session)
+
+    def _refuse(self, frame: ClientFrame, error: NotGranted) -> None:
+        if isinstance(frame, Send | Watch):
+            self.wire.send(Rejected(frame.number, kind_of(error), reason_of(error)))
+        elif not isinstance(frame, ClientHello):
+            self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
+
+    def _admitted(self, frame: ClientFrame, session: ClientSession) -> None:
+        if isinstance(frame, Send):
+            session.send(frame)
+        elif isinstance(frame, Watch):
+            session.watch(frame)
+        elif isinstance(frame, Subscribe):
+            self._subscribe(frame)
+        elif isinstance(frame, Credit):
+            if frame.id in self._subscriptions:
+                self._subscriptions[frame.id].credit(frame.messages, frame.bytes, frame.read)
+        elif isinstance(frame, Unsubscribe):
+            subscription = self._subscriptions.pop(frame.id, None)
+            if subscription is not None:
+                subscription.close()
+        elif not isinstance(frame, ClientHello):
+            self._ask(frame)
+
+    def _hello(self, hello: ClientHello) -> None:
+        self._deadline.cancel()
+        site = self.site
+        if self.session is not None:
+            self.wire.fail("it said hello twice")
+        elif hello.version != VERSION:
+            self.close(f"this daemon speaks version {VERSION}, not {hello.version}", final=True)
+        elif hello.cluster not in ("", site.cluster.name) or hello.site not in ("", site.site):
+            self.close(
+                f"this is site {site.site!r} of cluster {site.cluster.name!r}, not"
+                f" {hello.site!r} of {hello.cluster!r}",
+                final=True,
+            )
+        else:
+            try:
+                self.desk.permits.admit_client(self.subject)
+            except NotGranted as error:
+                self.close(reason_of(error), final=True, kind=kind_of(error))
+            else:
+                self._welcome(hello)
+
+    def _welcome(self, hello: ClientHello) -> None:
+        site, limits = self.site, self.desk.limits
+        cluster = site.cluster
+        self.session = self.desk.session(self.subject, hello.client, self.wire)
+        if self._on_hello is not None:
+            self._on_hello()
+        self._targets = targets_of(site.core.layout)
+        self.wire.send(
+            Welcome(
+                VERSION,
+                site.site,
+                site.boot,
+                site.incarnation,
+                limits.messages,
+                limits.bytes,
+                self._targets,
+                ServedCluster(
+                    cluster.name,
+                    cluster.deliver,
+                    cluster.on_failure,
+                    cluster.causal,
+                    cluster.limits.message_bytes,
+                ),
+            )
+        )
+
+    def tell_targets(self, targets: Targets) -> None:
+        """Tell the client the groups and sites that it can send to, if they have changed. Most
+        changes of the layout do not change them."""
+        if self._targets is not None and targets != self._targets:
+            self._targets = targets
+            self.wire.send(targets)
+
+    def _subscribe(self, frame: Subscribe) -> None:
+        if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
+            self.wire.send(
+                Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS} subscriptions")
+            )
+            return
+        assert self.session is not None
+        subscription = self.session.parked(frame.id)
+        if subscription is None or not subscription.resume(self.wire, frame.start, frame.attempt):
+            subscription = self._begin(frame)
+        self._subscriptions[frame.id] = subscription
+
+    def _begin(self, frame: Subscribe) -> Subscription:
+        stream = self.site.stream
+        attempt = frame.attempt or None
+        may_read = partial(self.desk.permits.may_read, self.subject, frame.observe)
+        if frame.observe:
+            seen = observed(stream, frame.start, attempt)
+            return Subscription(frame.id, seen, self.wire, may_read, keep=False)
+        batches = stream.batches(frame.start, attempt)
+        return Subscription(frame.id, batches, self.wire, may_read, keep=stream.log is None)
+
+    def _ask(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
+        task = asyncio.create_task(self._answer(frame))
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    async def _answer(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
+        body = b""
+        try:
+            if isinstance(frame, Confirm):
+                await self.site.confirm(frame.position, frame.attempt or None)
+            elif isinstance(frame, Change):
+                await self.site.change(frame.edits, frame.name)
+                # Before the answer, because the client may send to a new group at once.
+                self.tell_targets(targets_of(self.site.core.layout))
+            elif isinstance(frame, DigestRequest):
+                told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
+                body = msgspec.msgpack.encode(told)
+            else:
+                body = msgspec.json.encode(self.desk.status())
+        except Error as error:
+            self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
+        else:
+            self.wire.send(Answer(frame.id, body))

@@ -1,0 +1,149 @@
+"""Where the clients of a daemon are served, whichever way they came in.
+
+A client has a random id and numbers what it sends. A send that is repeated after a broken
+connection is recognised: by the client's session, which outlives connections, or, after a restart
+of the daemon, by the store, where the number is written together with the accepted batch.
+"""
+
+import hashlib
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ordercast.model.grants import SOCKET, ClientSubject
+from ordercast.model.messages import CLIENT_BYTES
+from ordercast.net.admin.frames import ClientFrame, Wire, decode_request
+from ordercast.net.admin.targets import targets_of
+from ordercast.net.daemon.client_connection import ClientConnection
+from ordercast.net.daemon.permits import Permits
+from ordercast.net.daemon.session import ClientLimits, ClientSession
+from ordercast.net.site.running import RunningSite
+from ordercast.net.site.status import status_of
+
+_log = logging.getLogger("ordercast.net.admin")
+
+MOST_SESSIONS = 256  # those that are connected, or have something under way
+MOST_CAUSES = 64  # the most causes that are logged
+UNSENT_BYTES = 64 * 1024 * 1024  # the most that waits for a client that does not read
+STOPS = "the daemon stops"
+
+_NUMBERS = re.compile(r"\d+")
+
+
+class ClientDesk:
+    """All connections and sessions. Those who listen bring wires, and say whose they are."""
+
+    def __init__(self, site: RunningSite, limits: ClientLimits) -> None:
+        self.site = site
+        self.limits = limits
+        self.permits = Permits(site.cluster.grants)
+        self.closed = False
+        self._connections: dict[Wire, ClientConnection] = {}
+        self._sessions: dict[bytes, ClientSession] = {}
+        self._complaints: dict[str, None] = {}  # the causes for which clients were dropped
+        site.on_layout.append(self._layout_changed)
+
+    def close(self) -> None:
+        """Tell connected clients, and those who still come."""
+        if self.closed:
+            return
+        self.closed = True
+        self.site.on_layout.remove(self._layout_changed)
+        for connection in list(self._connections.values()):
+            connection.close(STOPS)
+        for session in self._sessions.values():
+            session.close()
+
+    def clients(self) -> int:
+        """How many connections there are."""
+        return len(self._connections)
+
+    def status(self) -> dict[str, Any]:
+        """The site's status, with its clients."""
+        subjects = Counter(str(each.subject) for each in self.served())
+        refused = [
+            {"subject": subject, "act": act, "count": count}
+            for (subject, act), count in sorted(self.permits.refused.items())
+        ]
+        told = {"connected": dict(sorted(subjects.items())), "refused": refused}
+        return {**status_of(self.site), "clients": told}
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def wire(self, on_made: Callable[[Wire], None] | None = None) -> Wire:
+        """A wire whose frames come here."""
+        return Wire(decode_request, self._frame, self._lost, on_made)
+
+    def made(
+        self, wire: Wire, subject: ClientSubject, on_hello: Callable[[], None] | None = None
+    ) -> ClientConnection:
+        connection = ClientConnection(self, wire, subject, on_hello)
+        self._connections[wire] = connection
+        if self.closed:
+            connection.close(STOPS)
+        return connection
+
+    def served(self) -> list[ClientConnection]:
+        """The connections whose hello was accepted."""
+        return [each for each in self._connections.values() if each.session is not None]
+
+    def _frame(self, wire: Wire, frame: ClientFrame) -> None:
+        connection = self._connections.get(wire)
+        if connection is not None:
+            connection.frame(frame)
+        if wire.unsent > UNSENT_BYTES:
+            wire.fail("the client does not read what it asked for")
+
+    def _lost(self, wire: Wire) -> None:
+        if wire.failure:
+            self.complain(wire.failure)
+        connection = self._connections.pop(wire, None)
+        if connection is not None:
+            connection.lost()
+            self._tidy()
+
+    def complain(self, failure: str) -> None:
+        """Log each cause once. Failures that differ only in numbers have the same cause."""
+        cause = _NUMBERS.sub("…", failure)[:100]
+        if cause not in self._complaints and len(self._complaints) < MOST_CAUSES:
+            self._complaints[cause] = None
+            _log.warning("a client was dropped: %s", failure)
+
+    def _layout_changed(self) -> None:
+        if self._connections:
+            targets = targets_of(self.site.core.layout)
+            for connection in list(self._connections.values()):
+                connection.tell_targets(targets)
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession:
+        """The session of a client. The latest comes last."""
+        own = own_id(subject, client)
+        session = self._sessions.pop(own, None)
+        if session is None:
+            session = ClientSession(self.site, own, self.limits)
+        self._sessions[own] = session
+        session.attach(wire)
+        return session
+
+    def _tidy(self) -> None:
+        """Forget sessions without a connection: first those that have nothing under way."""
+        gone = [client for client, session in self._sessions.items() if session.idle]
+        for client in gone:
+            del self._sessions[client]
+        while len(self._sessions) > MOST_SESSIONS:
+            left = [client for client, session in self._sessions.items() if session.wire is None]
+            if not left:
+                return
+            self._sessions.pop(left[0]).close()
+
+
+def own_id(subject: ClientSubject, client: bytes) -> bytes:
+    """The id under which a client's requests are kept. A reader sees the ids of those who have
+    sent; under another subject they are other ids, so nobody can speak for another's requests."""
+    if subject.kind == SOCKET:
+        return client
+    return hashlib.blake2b(client, digest_size=CLIENT_BYTES, key=str(subject).encode()).digest()
