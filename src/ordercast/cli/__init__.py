@@ -30,7 +30,10 @@ VERBS = (
     Verb("audit", "judge a history of any size by every guarantee, on Spark"),
     Verb("sweep", "run a grid of plans or simulations on Spark, with means and intervals"),
     Verb("reproduce", "redo the papers' tables and figures, and say where they differ"),
-    Verb("demo", "a first look: nine sites, one killed, every delivery judged on Spark"),
+    Verb("demo", "a first look: nine sites, one killed, the others go on, all of it judged"),
+    Verb("docs", "print a page of the documentation"),
+    Verb("completion", "a script that completes the command in bash, zsh or fish"),
+    Verb("man", "the manual page of the command"),
 )
 
 

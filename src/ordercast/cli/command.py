@@ -131,6 +131,17 @@ def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
         candidates = ["--help", "--version"] if kind == "option" else list(known)
         hint = nearest(name, candidates)
         raise UsageError(f"there is no {kind} {name!r}{hint}; see 'ordercast --help'")
+    parser, module = parser_of(name)
+    try:
+        args = parser.parse(argv[1:])
+    except SystemExit:  # argparse leaves this way after --help
+        return GOOD
+    code: int = module.run(args)
+    return code
+
+
+def parser_of(name: str) -> tuple["_Parser", Any]:
+    """The parser of a verb, and the verb's module."""
     module = importlib.import_module(f"ordercast.cli.{name}")
     parser = _Parser(
         prog=f"ordercast {name}",
@@ -142,12 +153,7 @@ def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
     what = "one JSON object per line" if name in STREAMS else "one JSON object"
     parser.add_argument("--json", action="store_true", help=f"print {what}, nothing else")
     module.arguments(parser)
-    try:
-        args = parser.parse(argv[1:])
-    except SystemExit:  # argparse leaves this way after --help
-        return GOOD
-    code: int = module.run(args)
-    return code
+    return parser, module
 
 
 def _help(verbs: Sequence[Verb]) -> str:

@@ -43,7 +43,8 @@ example:
 networks: lan, p2p:P=1ms,L=5ms, broadcast:T=2ms, wan[:FILE], tree:b=3,p=4
 faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, lose,
           partition, oneway, clog, cut, cut_one_way, pause, slow, lag, join, leave,
-          switch (counts); or a TOML file: docs/simulator.md"""
+          switch (counts); or a TOML file:
+          'ordercast docs simulator'"""
 
 PROPAGATION = "propagation"
 _NOTHING_SENT = """\
