@@ -56,8 +56,11 @@ def test_the_metadata_says_who_where_and_what(metadata: Message) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE))
     assert told == extras
-    every = {str(need) for need in metadata.get_all("Requires-Dist", []) if "== 'all'" in str(need)}
-    assert extras - {"all"} == set(re.split(r"\W+", str(every))) & (extras - {"all"})
+    needs: dict[str, set[str]] = {extra: set() for extra in extras}
+    for need in map(str, metadata.get_all("Requires-Dist", [])):
+        if found := re.search(r"extra == '(\w+)'", need):
+            needs[found[1]].add(re.split(r"[^\w-]", need)[0])
+    assert needs.pop("all") == set().union(*needs.values())
 
 
 def test_links_of_the_readme_work_on_an_index_and_in_the_checkout(metadata: Message) -> None:
