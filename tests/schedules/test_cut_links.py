@@ -82,6 +82,9 @@ def test_nobody_goes_and_returns_again_and_again() -> None:
         ("arrow", 102_187),  # one had nothing to do: it did not know yet that it was excluded
         ("centralized", 201_637),  # one was let back again and again, by flushes that never ended
         ("hybrid", 102_861),  # one owed something to a site that is cut off
+        ("propagation", 209_184),  # the manager heard one that did not hear it
+        ("metagroup", 207_078),  # the same, and its messages waited
+        ("propagation", 211_812),  # two sites fed and answered each other as fast as they could
     ],
 )
 def test_when_a_run_with_cut_links_is_at_rest(protocol: str, seed: int) -> None:

@@ -13,6 +13,7 @@ from ordercast.model.epochs import (
     AddGroup,
     AddSite,
     Admit,
+    Adopt,
     Begin,
     Edit,
     EndPart,
@@ -187,6 +188,10 @@ def fed(record: EpochRecord) -> Feed:
         (fed(Finish("", ())), r"records\[0\].change: a text of 0"),
         (fed(Finish("c", (("a", 1, "alpha", 0),))), r"records\[0\].record.lasts\[0\]\[3\] is 0"),
         (fed(Founded(())), r"records\[0\].voters has 0 entries"),
+        (fed(Founded((("a", 1),), ("x" * 33,))), r"records\[0\].features: at most 64 names"),
+        (fed(Adopt(("é",))), r"records\[0\].features: at most 64 names"),
+        (fed(Adopt(("",))), r"records\[0\].features: at most 64 names"),
+        (Fed(0, (), features=("x",) * 65), "features: at most 64 names"),
         (fed(Voters((("", 1),))), "'' is not a site's name"),
         (fed(Voters((("a", 2**63),))), r"voters\[0\]\[1\] is 9223372036854775808"),
         (fed(Admit("", 1, 1)), "'' is not a site's name"),
@@ -350,7 +355,7 @@ LARGEST_RECORDS: Sequence[EpochRecord] = [
     ),
     Finish("c" * TEXT, lasts(LASTS, 64), (), (moved(PLACES),), "r" * TEXT),
     EndPart(LARGEST_NUMBER, (), lasts(LASTS, 64)),
-    Founded(((LONG, 2**63 - 1),) * VOTERS),
+    Founded(((LONG, 2**63 - 1),) * VOTERS, ("f" * 32,) * 64),
 ]
 
 

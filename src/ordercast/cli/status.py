@@ -144,7 +144,7 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
             for link in status.get("links", ())
             if link["through"]
         )
-    return "\n".join([*lines, *_broken(found), *_absences(found)])
+    return "\n".join([*lines, *_broken(found), *_absences(found), *_programs(found)])
 
 
 def _painted(line: str, state: str) -> str:
@@ -176,6 +176,29 @@ def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
     latest = max(known, key=lambda status: int(status["records"]))
     decided = any(status["manager"] is not None for status in known)
     return absences(latest["excluded"], latest["frozen"], decided=decided)
+
+
+def _programs(found: dict[str, dict[str, Any]]) -> list[str]:
+    """The versions of the sites' programs, if they differ; features that not all sites have."""
+    known = {site: status for site, status in found.items() if "features" in status}
+    versions: dict[str, list[str]] = {}
+    has: dict[str, list[str]] = {}
+    for site, status in known.items():
+        versions.setdefault(status["version"], []).append(site)
+        for feature in status["features"]["program"]:
+            has.setdefault(feature, []).append(site)
+    used = {name: None for status in known.values() for name in status["features"]["used"]}
+    lines = [f"version {one}: {', '.join(sites)}" for one, sites in sorted(versions.items())]
+    return [*(lines if len(lines) > 1 else ()), *_features(has, list(known), list(used))]
+
+
+def _features(has: dict[str, list[str]], sites: list[str], used: list[str]) -> list[str]:
+    lines = []
+    for feature in sorted(name for name in has if name not in used):
+        without = [site for site in sites if site not in has[feature]]
+        why = f"{', '.join(without)} without it" if without else "not all sites have told it yet"
+        lines.append(f"feature {feature} is not used: {why}")
+    return lines
 
 
 def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ordercast.model.errors import FrameError
+from ordercast.model.features import check_features
 from ordercast.model.fields import (
     Natural,
     Ordinal,
@@ -242,12 +243,24 @@ class EndPart(Packed, frozen=True, tag="E"):
 
 
 class Founded(Packed, frozen=True, tag="O"):
-    """The first record: all voters were there, with these stores."""
+    """The first record: all voters were there, with these stores. `features`: those of the
+    manager's program. A cluster begins with all of them."""
 
     voters: Stores
+    features: tuple[str, ...] = ()
 
     def check(self) -> None:
         check_stores(self.voters, "voters")
+        check_features(self.features, "features")
+
+
+class Adopt(Packed, frozen=True, tag="U"):
+    """Every site of the roster has said that its program has these features: use them."""
+
+    features: tuple[str, ...]
+
+    def check(self) -> None:
+        check_features(self.features, "features")
 
 
 class Admit(Packed, frozen=True, tag="A"):
@@ -343,6 +356,7 @@ EpochRecord: TypeAlias = (
     | Finish
     | EndPart
     | Founded
+    | Adopt
     | Admit
     | Voters
     | Recovered

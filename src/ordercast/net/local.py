@@ -235,7 +235,7 @@ class _Wire:
     def part(self, site: Site) -> None:
         """Nothing to do: the site is closed by then."""
 
-    def retell(self, terms: Mapping[str, str]) -> None:
+    def retell(self, terms: Mapping[str, str], uses: tuple[str, ...]) -> None:
         """Nothing to do: all have the same file."""
 
     def links(self) -> list[LinkStatus]:

@@ -15,6 +15,7 @@ from ordercast.model.epochs import (
     check_included,
 )
 from ordercast.model.errors import FrameError
+from ordercast.model.features import check_features
 from ordercast.model.fields import (
     Natural,
     Ordinal,
@@ -84,7 +85,8 @@ class Fed(Packed, frozen=True, tag="2"):
     log reaches in what it has closed. `slow`: sites that its own messages have waited for too long.
     `awaited`: sites outside its epoch whose word alone lets others' messages go on here. `shelved`:
     bytes that it keeps for absent sites. `silent`: sites that do not answer its knocks. `detoured`:
-    sites that it reaches through a third one only."""
+    sites that it reaches through a third one only. `features`: those of its program that its layout
+    has not adopted."""
 
     count: Annotated[int, Meta(ge=-1, le=LARGEST_NUMBER)]
     closed: Annotated[tuple[tuple[str, Included], ...], Meta(max_length=RECORDS)]
@@ -97,6 +99,7 @@ class Fed(Packed, frozen=True, tag="2"):
     shelved: Natural = 0
     silent: FewSites = ()
     detoured: FewSites = ()
+    features: tuple[str, ...] = ()
 
     def check(self) -> None:
         streams = 0
@@ -111,6 +114,7 @@ class Fed(Packed, frozen=True, tag="2"):
         check_sites(self.awaited, "awaited")
         check_sites(self.silent, "silent")
         check_sites(self.detoured, "detoured")
+        check_features(self.features, "features")
 
 
 class Knock(Packed, frozen=True, tag="0"):

@@ -67,6 +67,15 @@ def test_it_is_excluded_if_that_lasts_and_the_manager_stays() -> None:
     assert (manager(made).name, absent(made)) == (name, [other])
 
 
+def test_a_site_that_does_not_hear_the_manager_is_excluded_even_if_the_manager_hears_it() -> None:
+    made = world()
+    name = manager(made).name
+    other = "e" if name != "e" else "d"
+    made.deaf = {(name, other)}
+    made.run(made.now + LASTING + 2 * SECOND)  # it is lonely first, and knocks then
+    assert (manager(made).name, absent(made)) == (name, [other])
+
+
 def test_a_site_that_failed_is_excluded_as_soon_as_it_was_when_the_manager_judged_alone() -> None:
     made = world()
     gone = "e" if manager(made).name != "e" else "d"

@@ -16,14 +16,17 @@ from hypothesis import strategies as st
 
 from ordercast.model.epochs import JoinGroup
 from ordercast.model.errors import ConfigError, FrameError, TooLarge
-from ordercast.model.messages import CLIENT_BYTES, pack_payloads
+from ordercast.model.messages import CLIENT_BYTES, Delivery, pack_payloads
 from ordercast.net.admin.frames import (
+    ADMIN_CODECS,
     FRAME_BYTES,
     VERSION,
     Change,
     ClientHello,
     DaemonFrame,
     DaemonRefusal,
+    Decode,
+    Encode,
     Failed,
     Rejected,
     Send,
@@ -45,7 +48,8 @@ from ordercast.net.daemon import admin_socket, client_connection
 from ordercast.net.site.node import site_of
 from support.clusters.served import Served, served
 from support.clusters.sites import turns, until
-from support.harness.loops import in_loop
+from support.harness.loops import in_loop, run
+from support.network.versions import pretended_admin
 
 CLIENT = bytes(range(CLIENT_BYTES))
 WINDOW = LimitsConfig().window_messages
@@ -136,7 +140,11 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for hello, why in (
-            (ClientHello(99, "local", "a", CLIENT), "speaks version 5, not 99"),
+            (
+                ClientHello(99, "local", "a", CLIENT, 98),
+                "this daemon speaks version 5, the client 98 to 99",
+            ),
+            (ClientHello(4, "local", "a", CLIENT, 3), "speaks version 5, the client 3 to 4"),
             (ClientHello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (ClientHello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):
@@ -147,6 +155,42 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
                 assert why in answer.reason
                 assert answer.final
                 assert await raw.closed()
+
+
+@pytest.mark.parametrize(("client", "daemon", "version"), [(5, 6, 5), (6, 5, 5), (6, 6, 6)])
+def test_clients_and_daemons_of_two_releases_understand_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: int, daemon: int, version: int
+) -> None:
+    used: list[int] = []
+
+    def speak(newest: int) -> None:
+        monkeypatch.delitem(ADMIN_CODECS, 6, raising=False)
+        if newest == 6:
+            monkeypatch.setitem(ADMIN_CODECS, 6, pretended_admin())
+
+    async def main() -> None:
+        async with served(tmp_path) as running:
+            speak(client)
+            one = running.connect("b")  # it says what its program speaks
+            speak(daemon)
+            async with one:
+                receipt = await one.multicast("alpha", b"hello")
+                await receipt.ordered()
+                async for item in one.deliveries(start=1):
+                    assert isinstance(item, Delivery)
+                    assert item.payload == b"hello"
+                    break
+                assert (await one.status())["site"] == "b"
+
+    use = Wire.use
+
+    def noting(wire: Wire, encode: Encode, decode: Decode) -> None:
+        used.append(next(v for v, codec in ADMIN_CODECS.items() if codec.encode is encode))
+        use(wire, encode, decode)
+
+    monkeypatch.setattr(Wire, "use", noting)
+    run(main())
+    assert set(used) == {version}
 
 
 @in_loop

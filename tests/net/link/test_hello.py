@@ -74,7 +74,7 @@ def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
         (b"\x16\x03\x01", "no hello: it speaks TLS, and this site has no certificates"),
         (
             b"och\x01" + bytes(8),
-            "another version: it speaks version 1, this site 3: run one release",
+            "another version: its hello is of version 1, this site's of 3",
         ),
         (
             b"och\x03\xff\xff\xff\xff" + bytes(4),

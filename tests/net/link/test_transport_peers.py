@@ -282,11 +282,11 @@ def test_another_founding_is_refused_in_words_and_so_are_other_terms_of_a_newcom
             await until(lambda: a.transport.refusals["other terms"] > 1, "refused")
             line = "'founding' is 'f2' there, 'f1' here: two clusters of one name, a store of"
             assert line in a.transport.links()[0].last_error
-            b.transport.retell({**TERMS, FOUNDING: "", "deliver": "agreed"})
+            b.transport.retell({**TERMS, FOUNDING: "", "deliver": "agreed"}, ())
             line = "'deliver' is 'agreed' there, 'safe' here"
             await until(lambda: line in a.transport.links()[0].last_error, "refused")
             assert a.events == []
-            b.transport.retell({**TERMS, FOUNDING: ""})
+            b.transport.retell({**TERMS, FOUNDING: ""}, ())
             await until(lambda: connected(a, b), "connected")
 
     on_asyncio(main())
@@ -302,7 +302,7 @@ def test_terms_told_anew_keep_who_agrees_and_drop_who_does_not(run: Runner) -> N
             for peer in "abc":
                 d.transport.connect(peer)
             await until(lambda: len(d.events) == 3, "connected with all")
-            d.transport.retell({**TERMS, FOUNDING: "f"})
+            d.transport.retell({**TERMS, FOUNDING: "f"}, ())
             await until(lambda: ("lost", "c") in d.events, "dropped")
             await until(lambda: c.transport.refusals["other terms"] > 1, "and refused")
             assert [e for e in d.events if e[1] != "c"] == [("connected", "a"), ("connected", "b")]

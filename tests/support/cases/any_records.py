@@ -15,6 +15,7 @@ from ordercast.model.epochs import (
     AddSite,
     AddVoter,
     Admit,
+    Adopt,
     Begin,
     Edit,
     EpochRecord,
@@ -64,6 +65,7 @@ edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(UseBuilder, st.sampled_from(["greedy", "star", "metagroups", "none"]), SOMEWHERE),
     st.builds(UseProtocol, st.sampled_from(["tom", "ring", "metagroup", "none"]), SOMEWHERE),
 )
+FEATURES = st.sampled_from(["x", "y", "z"])
 lasts = few(st.tuples(SITES, NUMBERS, STREAMS, NUMBERS))
 counts = few(st.tuples(NUMBERS, STREAMS, st.one_of(st.just(0), NUMBERS), few(SITES)))
 voters = few(st.tuples(SITES, STORES), 1)
@@ -78,7 +80,8 @@ records: st.SearchStrategy[EpochRecord] = st.one_of(
     st.builds(Open, NUMBERS, counts, lasts),
     st.builds(Lapse, few(SITES, 1)),
     st.builds(Stored, SITES, STORES),
-    st.builds(Founded, voters),
+    st.builds(Founded, voters, few(FEATURES)),
+    st.builds(Adopt, few(FEATURES)),
     st.builds(Voters, voters),
     st.builds(Recovered, voters, voters),
     st.builds(Admit, SITES, st.one_of(st.just(0), NUMBERS), STORES),

@@ -149,7 +149,7 @@ class DrivenSite:
         if before is not self._layout:
             self._meeting.follow(self._layout)
             if before.founding != self._layout.founding:
-                self.transport.retell({FOUNDING: self._layout.founding})
+                self.transport.retell({FOUNDING: self._layout.founding}, ())
 
 
 def star(table: GroupTable, _builder: str, _protocol: str) -> Forest:

@@ -1,7 +1,7 @@
 """Transports for tests: started on free ports of the loopback; what they report is kept."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +16,7 @@ from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig
 from ordercast.net.link.transport import Transport
-from ordercast.wire.codec import WireFrame
+from ordercast.wire.codec import CODECS, Codec, WireFrame
 from ordercast.wire.frames import UP, Data, Frame, Submit
 from support.harness import loops
 
@@ -58,6 +58,7 @@ class End:
     times: LinkTimes = QUICK
     limits: LinkLimits = field(default_factory=LinkLimits)
     secret: ClusterSecret | None = None
+    codecs: Mapping[int, Codec] = field(default_factory=lambda: CODECS)
     events: list[tuple[str, str]] = field(default_factory=list)
     frames: list[tuple[str, WireFrame]] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)  # frames handed over in each call
@@ -79,6 +80,7 @@ class End:
             times=self.times,
             limits=self.limits,
             secret=self.secret,
+            codecs=self.codecs,
         )
 
     def _took(self, peer: str, frames: list[WireFrame]) -> None:

@@ -40,6 +40,7 @@ from ordercast.model.epochs import (
     AddSite,
     AddVoter,
     Admit,
+    Adopt,
     Begin,
     Edit,
     EndPart,
@@ -61,6 +62,7 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
+from ordercast.model.features import are_features
 from ordercast.model.fields import plain_text
 from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.names import is_name, nearest
@@ -98,7 +100,10 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
     if isinstance(record, Founded):
         if layout.stores:
             return layout  # founded before
+        layout = _adopting(layout, record.features)
         return replace(layout, stores={v: s for v, s in record.voters if v in layout.roster})
+    if isinstance(record, Adopt):
+        return _adopting(layout, record.features)
     if isinstance(record, Stored):
         known = record.site in layout.stores or record.site not in layout.roster
         return layout if known else replace(layout, stores=_with_store(layout, record))
@@ -109,6 +114,12 @@ def fold(layout: Layout, record: EpochRecord, build: Build) -> Layout:
     if isinstance(record, Recovered):
         layout = replace(layout, lost=tuple(dict.fromkeys((*layout.lost, *record.lost))))
     return layout
+
+
+def _adopting(layout: Layout, features: tuple[str, ...]) -> Layout:
+    """A feature that is adopted stays: messages that use it are in stores."""
+    adopted = tuple(sorted(dict.fromkeys((*layout.features, *features))))
+    return replace(layout, features=adopted) if are_features(adopted) else layout
 
 
 def _with_store(layout: Layout, record: Stored) -> dict[Site, int]:

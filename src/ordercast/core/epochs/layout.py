@@ -122,6 +122,7 @@ class Layout:
     floors: Mapping[tuple[Site, int], int] = field(default_factory=dict)
     told_at: int = 0  # the number of the last record that told streams
     look_at: int = 0  # so many entries, before they are looked through again
+    features: tuple[str, ...] = ()  # adopted: every site has a program that knows them
 
     def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
         """The last seq of the stream that may be in a closed epoch."""

@@ -22,6 +22,7 @@ from ordercast.core.epochs.streams.parts import ReportParts, end_in_parts
 from ordercast.model.epochs import (
     AddVoter,
     Admit,
+    Adopt,
     Begin,
     Counts,
     Edit,
@@ -32,6 +33,7 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
+from ordercast.model.features import lacking
 from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.limits import RECORDS
 from ordercast.model.options import NEVER, Options
@@ -60,6 +62,7 @@ class _Member(Protocol):
     options: Options
     layout: Layout
     detoured: tuple[Site, ...]
+    features: tuple[str, ...]
     folds: Folds
 
     @property
@@ -76,6 +79,7 @@ class Manager:
         self._raft = raft
         self._term = 0  # the term in which the state below was learnt
         self._fed: dict[Site, int] = {}
+        self._features: dict[Site, tuple[str, ...]] = {}  # that sites have and nobody uses yet
         self._reports: dict[int, dict[Site, Included]] = {}  # by the number of the change
         self._wanted: dict[str, tuple[Edit, ...]] = {}
         self._proposed: dict[int, int] = {}  # parts of the end of a change, by its number
@@ -84,6 +88,7 @@ class Manager:
         self._counts: dict[tuple[int, Group], tuple[int, tuple[Site, ...]]] = {}
         self.log_entries = _LOG
         self._told = 0  # how many records every site was fed, at least once
+        self._helped: dict[Site, int] = {}  # when each site was fed, while another one led
         self._detector = Detector(0)
         self._silences = Silences(member, raft)
         self.excluding = Excluding(member, raft, self._silences)
@@ -108,13 +113,16 @@ class Manager:
             self._member.say(peer, Feed(layout.count, (), layout.count, (), whole))
             return
         if not self.leads:
-            if frame.count < layout.count:
+            now, beat = self._member.now, self._raft.times.beat
+            if frame.count < layout.count and now >= self._helped.get(peer, 0) + beat:
                 # The peer may not know the present voters, and believes only voters that it knows.
-                self._fed[peer] = frame.count
+                # It answers each time, perhaps without having taken anything: not at once again.
+                self._fed[peer], self._helped[peer] = frame.count, now
                 self._feed(peer)
             return
         before = self._fed.get(peer)
         self._fed[peer] = frame.count
+        self._features[peer] = frame.features
         self.excluding.fed(peer, frame)
         self._silences.fed(peer, frame.silent, frame.detoured)
         for epoch, group, number, members in frame.counts:
@@ -184,6 +192,7 @@ class Manager:
         if self._term != raft.term:
             self._term = raft.term
             self._fed, self._reports, self._proposed = {}, {}, {}
+            self._features = {}
             self._ends, self._parts = {}, {}
             self._detector = Detector(now, DetectorTimes(interval=raft.times.beat))
             self._counts = {}
@@ -195,6 +204,7 @@ class Manager:
         self._choose_voters(now)
         self._finish(now)
         self._admit(now)
+        self._adopt(now)
         suspect = member.options.timing.suspect
         self._silences.look(now, self._detector.suspects(now, suspect))
         self.excluding.work(now)
@@ -347,6 +357,19 @@ class Manager:
             if any(site in layout.absent for site in layout.groups.get(group, ()))
         ]
         return tuple((*place, *self._counts.get(place, (0, ()))) for place in named)
+
+    def _adopt(self, now: int) -> None:
+        """Adopt the features that every site of the roster has, absent sites included: they will
+        read the messages when they are back."""
+        member, layout = self._member, self._member.layout
+        others = [site for site in layout.roster if site != member.name]
+        news = tuple(
+            feature
+            for feature in lacking(member.features, layout.features)
+            if all(feature in self._features.get(site, ()) for site in others)
+        )
+        if news and self._settled():
+            self._raft.propose(now, Adopt(news))
 
     def _admit(self, now: int) -> None:
         """A voter that came without its store has all of the log again: give it its vote back."""

@@ -64,6 +64,7 @@ from ordercast.model.epochs import (
     Stored,
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
+from ordercast.model.features import known_features, lacking
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch
@@ -95,9 +96,9 @@ class Member:
     __slots__ = (
         "_barred", "_congested", "_due", "_early", "_early_bytes", "_excludes", "_fence",
         "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_wishes",
-        "admission", "boot", "closings", "delivering", "detoured", "engines", "flush", "folds",
-        "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name", "now",
-        "options", "persisting", "position", "raft", "receipts", "sources", "window",
+        "admission", "boot", "closings", "delivering", "detoured", "engines", "features", "flush",
+        "folds", "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name",
+        "now", "options", "persisting", "position", "raft", "receipts", "sources", "window",
     )  # fmt: skip
 
     def __init__(
@@ -113,8 +114,10 @@ class Member:
         records: Sequence[MemberRecord] = (),
         excluding: bool = True,
         gone: Sequence[Site] = (),
+        features: Sequence[str] | None = None,
     ) -> None:
         self.name = name
+        self.features = known_features() if features is None else tuple(sorted(features))
         self.layout = layout  # the cluster's first, before the records are replayed
         self.options = options
         self.folds = build if isinstance(build, Folds) else Folds(build)
@@ -153,7 +156,7 @@ class Member:
         first_voters = layout.voters if layout.count >= 0 else ()
         voter = self._restore(records)
         self.flush.restarted()
-        self.raft = Raft(name, first_voters, times, store, voter)
+        self.raft = Raft(name, first_voters, times, store, voter, self.features)
         self.manager = Manager(self, self.raft)
         self.admission = Admission(self)  # after the records, which tell the last seqs
 
@@ -323,6 +326,11 @@ class Member:
     def declared_lost(self) -> bool:
         """Whether an operator has declared this store lost (`Recovered`). It must not go on."""
         return self._barred or (self.name, self.flush.store) in self.layout.lost
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Features that the cluster uses and this program does not have. It must not go on."""
+        return lacking(self.layout.features, self.features)
 
     def connected(self, now: int, peer: Site) -> None:
         self.now = now
@@ -644,6 +652,8 @@ class Member:
             self._lonely_at = now + _LONELY
         elif now >= self._lonely_at:
             self._lonely_at = now + _LONELY
+            if self.manager_at is not None:  # perhaps only this direction of the link works
+                self.hearing.doubt((self.manager_at,))
             for voter in self.layout.voters:
                 if voter != self.name:
                     self.closings.tell(voter, self.layout.closing)

@@ -20,6 +20,7 @@ from ordercast.core.epochs.layout import (
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import Counts, Edit, EndPart, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
+from ordercast.model.features import are_features
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import is_name
 
@@ -83,6 +84,7 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     floors: tuple[tuple[Site, int, int], ...] = ()
     told_at: int = 0
     look_at: int = 0
+    features: tuple[str, ...] = ()
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -133,6 +135,7 @@ def pack_layout(layout: Layout) -> bytes:
             tuple((*origin, seq) for origin, seq in layout.floors.items()),
             layout.told_at,
             layout.look_at,
+            layout.features,
         )
     )
 
@@ -201,6 +204,7 @@ def _read(data: bytes) -> _Layout:
         or any(epoch not in epochs for epoch in (flush.epochs if flush else ()))
         or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
         or len(packed.chain) not in (0, HASH_BYTES)
+        or not are_features(packed.features)
     ):
         raise FrameError("not a layout: its parts contradict each other")
     return packed
@@ -268,4 +272,5 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         {(site, incarnation): seq for site, incarnation, seq in packed.floors},
         packed.told_at,
         packed.look_at,
+        packed.features,
     )

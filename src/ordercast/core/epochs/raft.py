@@ -50,8 +50,10 @@ class Raft:
         times: VotingTimes,
         store: int,
         records: Sequence[VoterRecord] = (),
+        features: tuple[str, ...] = (),
     ) -> None:
         self.name = name
+        self._features = features  # that a cluster founded by this voter begins with
         self.store = store
         self.times = times
         self.term = 0
@@ -225,7 +227,8 @@ class Raft:
         self._heard = dict.fromkeys(self.log.voters, now)
         begun: EpochRecord = Nothing()
         if self.log.last == 0:
-            begun = Founded(tuple((voter, self._votes[voter]) for voter in self.log.voters))
+            stores = tuple((voter, self._votes[voter]) for voter in self.log.voters)
+            begun = Founded(stores, self._features)
         self._write(self.log.last + 1, [Entry(self.term, begun)])
         self._beats(now)
         self._advance()

@@ -4,12 +4,16 @@ A frame is four bytes of length, big-endian, and a msgpack array whose first ele
 Everything has a limit. The first frame of a client is `ClientHello`; the daemon answers `Welcome`.
 Requests are answered by id, sends by their number. The numbers of a client grow by one. A client
 that connects again repeats the sends that were not yet accepted, marked `again`.
+
+Client and daemon may be of two releases. The first frames keep their form for ever: new fields come
+at the end, and a reader ignores fields that it does not know. They agree on the highest version
+that both speak, and all later frames are of that version.
 """
 
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +35,7 @@ from ordercast.model.messages import CLIENT_BYTES, Placed
 from ordercast.wire.replica_digest import ReplicaDigest
 
 VERSION = 5
+FIRST = 5  # the first version that clients and daemons agree on
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
 
@@ -45,13 +50,15 @@ STAGES = ("", "accepted", "ordered", "stable")
 # --- of the client --------------------------------------------------------------------------------
 
 
-class ClientHello(Packed, frozen=True, tag=1):
-    """A client that does not know the cluster's name, or which site answers, says "" for it."""
+class ClientHello(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
+    """The client speaks the versions from `lowest` to `version`. A client that does not know the
+    cluster's name, or which site answers, says "" for it."""
 
     version: int
     cluster: Name
     site: Name
     client: ClientId
+    lowest: int = FIRST
 
 
 class Send(Packed, frozen=True, tag=2):
@@ -148,7 +155,7 @@ ClientFrame: TypeAlias = (
 # --- of the daemon --------------------------------------------------------------------------------
 
 
-class Targets(Packed, frozen=True, tag=9):
+class Targets(Packed, frozen=True, tag=9, forbid_unknown_fields=False):
     """What a client can send to now: the sites, the groups, and the sites of each domain. It is in
     the welcome, and sent again whenever it has changed."""
 
@@ -157,7 +164,7 @@ class Targets(Packed, frozen=True, tag=9):
     domains: tuple[tuple[Site, ...], ...]
 
 
-class ServedCluster(Packed, frozen=True):
+class ServedCluster(Packed, frozen=True, forbid_unknown_fields=False):
     """What a client needs to know of the cluster."""
 
     name: str
@@ -167,8 +174,9 @@ class ServedCluster(Packed, frozen=True):
     message_bytes: int
 
 
-class Welcome(Packed, frozen=True, tag=1):
-    """`messages` and `bytes`: how much a client may have under way that is not yet accepted."""
+class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
+    """`version`: of all later frames, both ways. `messages` and `bytes`: how much a client may have
+    under way that is not yet accepted."""
 
     version: int
     site: Site
@@ -180,7 +188,7 @@ class Welcome(Packed, frozen=True, tag=1):
     served: ServedCluster
 
 
-class DaemonRefusal(Packed, frozen=True, tag=2):
+class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):
     """The last frame of a connection that the daemon closes, and why; `final`: it would be the
     same next time."""
 
@@ -281,15 +289,36 @@ DaemonFrame: TypeAlias = (
     | Rolled
 )
 
-_encoder = msgspec.msgpack.Encoder()
+Decode: TypeAlias = Callable[[bytes], Any]
+Encode: TypeAlias = Callable[[Any], bytes]
+
+_encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(ClientFrame).decode
 decode_reply = msgspec.msgpack.Decoder(DaemonFrame).decode
 decode_digests = msgspec.msgpack.Decoder(list[tuple[Site, ReplicaDigest]]).decode
 _HEAD = struct.Struct(">I")
 
 
-def frame_of(message: ClientFrame | DaemonFrame) -> bytes:
-    body = _encoder.encode(message)
+class AdminCodec(NamedTuple):
+    """The bodies of frames in one version."""
+
+    encode: Encode = _encode
+    request: Decode = decode_request
+    reply: Decode = decode_reply
+
+
+ADMIN_CODECS: dict[int, AdminCodec] = {VERSION: AdminCodec()}
+"""The versions that this program speaks, without a hole."""
+
+
+def agreed_version(lowest: int, highest: int) -> int | None:
+    """The highest version that this program and the other one speak; None: there is none."""
+    version = min(max(ADMIN_CODECS), highest)
+    return version if version >= max(min(ADMIN_CODECS), lowest) else None
+
+
+def frame_of(message: ClientFrame | DaemonFrame, encode: Encode = _encode) -> bytes:
+    body = encode(message)
     if len(body) > FRAME_BYTES:
         raise FrameError(f"a frame of {len(body)} bytes; the limit is {FRAME_BYTES}")
     return _HEAD.pack(len(body)) + body
@@ -322,11 +351,12 @@ class Splitter:
 
 
 class Wire(asyncio.Protocol):
-    """One end of an admin connection: whole frames in, frames out, one write per turn."""
+    """One end of an admin connection: whole frames in, frames out, one write per turn. `decode` is
+    for the first frame."""
 
     def __init__(
         self,
-        decode: Callable[[bytes], Any],
+        decode: Decode,
         on_frame: Callable[["Wire", Any], None],
         on_lost: Callable[["Wire"], None],
         on_made: Callable[["Wire"], None] | None = None,
@@ -335,6 +365,7 @@ class Wire(asyncio.Protocol):
         self.closed = False
         self.failure = ""  # why this end closed it
         self._decode = decode
+        self._encode: Encode = _encode
         self._on_frame = on_frame
         self._on_lost = on_lost
         self.on_made = on_made
@@ -342,6 +373,10 @@ class Wire(asyncio.Protocol):
         self._out: list[bytes] = []
         self._size = 0
         self._loop = asyncio.get_running_loop()
+
+    def use(self, encode: Encode, decode: Decode) -> None:
+        """A version was agreed on: all frames from now on are of it."""
+        self._encode, self._decode = encode, decode
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
@@ -368,7 +403,7 @@ class Wire(asyncio.Protocol):
     def send(self, message: ClientFrame | DaemonFrame) -> None:
         if self.closed:
             return
-        data = frame_of(message)
+        data = frame_of(message, self._encode)
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)

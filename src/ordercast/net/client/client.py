@@ -22,8 +22,8 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch
 from ordercast.net.admin.frames import (
+    ADMIN_CODECS,
     STAGES,
-    VERSION,
     Answer,
     Change,
     ClientFrame,
@@ -150,7 +150,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._start_s = start_s
         self._patience_s = patience_s
         self._flush_s = flush_s
-        self._hello = ClientHello(VERSION, cluster, site, secrets.token_bytes(CLIENT_BYTES))
+        self._hello = ClientHello(
+            max(ADMIN_CODECS), cluster, site, secrets.token_bytes(CLIENT_BYTES), min(ADMIN_CODECS)
+        )
         self._link: DaemonConnection | None = None
         self._targets = KnownTargets(site)
         self._outgoing = ClientOutgoing(self._targets, self._send)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.net.admin.frames import (
-    VERSION,
+    ADMIN_CODECS,
     ClientHello,
     DaemonFrame,
     DaemonRefusal,
@@ -134,7 +134,8 @@ class DaemonConnection:
 
     def _welcome(self, wire: Wire, frame: Welcome) -> None:
         shown = self._here.site
-        if frame.version != VERSION:
+        codec = ADMIN_CODECS.get(frame.version)
+        if codec is None:
             self._refuse(Error(f"{self._here}: the daemon speaks version {frame.version}"))
             wire.fail("version")
         elif shown not in ("", frame.site):
@@ -144,6 +145,7 @@ class DaemonConnection:
         else:
             self._patience.reschedule(None)
             self._refusals.clear()
+            wire.use(codec.encode, codec.reply)
             self.up = self._welcomed = True
             self._on_up(frame)
 

@@ -9,8 +9,9 @@ import msgspec
 
 from ordercast.model.errors import Error, NotGranted
 from ordercast.model.grants import ClientSubject
+from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
-    VERSION,
+    ADMIN_CODECS,
     Answer,
     Change,
     ClientFrame,
@@ -30,6 +31,7 @@ from ordercast.net.admin.frames import (
     Watch,
     Welcome,
     Wire,
+    agreed_version,
     kind_of,
     reason_of,
 )
@@ -134,8 +136,12 @@ class ClientConnection:
         site = self.site
         if self.session is not None:
             self.wire.fail("it said hello twice")
-        elif hello.version != VERSION:
-            self.close(f"this daemon speaks version {VERSION}, not {hello.version}", final=True)
+        elif (version := agreed_version(hello.lowest, hello.version)) is None:
+            self.close(
+                f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
+                f" the client {told_range(hello.lowest, hello.version)}",
+                final=True,
+            )
         elif hello.cluster not in ("", site.cluster.name) or hello.site not in ("", site.site):
             self.close(
                 f"this is site {site.site!r} of cluster {site.cluster.name!r}, not"
@@ -148,9 +154,9 @@ class ClientConnection:
             except NotGranted as error:
                 self.close(reason_of(error), final=True, kind=kind_of(error))
             else:
-                self._welcome(hello)
+                self._welcome(hello, version)
 
-    def _welcome(self, hello: ClientHello) -> None:
+    def _welcome(self, hello: ClientHello, version: int) -> None:
         site, limits = self.site, self.desk.limits
         cluster = site.cluster
         self.session = self.desk.session(self.subject, hello.client, self.wire)
@@ -159,7 +165,7 @@ class ClientConnection:
         self._targets = targets_of(site.core.layout)
         self.wire.send(
             Welcome(
-                VERSION,
+                version,
                 site.site,
                 site.boot,
                 site.incarnation,
@@ -175,6 +181,8 @@ class ClientConnection:
                 ),
             )
         )
+        codec = ADMIN_CODECS[version]
+        self.wire.use(codec.encode, codec.request)
 
     def tell_targets(self, targets: Targets) -> None:
         """Tell the client the groups and sites that it can send to, if they have changed. Most

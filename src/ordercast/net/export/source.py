@@ -25,10 +25,10 @@ from ordercast.net.store.file import (
     logged_in,
     read_state,
     records_of,
-    require_ours,
     store_error,
     whole_from,
 )
+from ordercast.net.store.formats import require_newest
 from ordercast.net.store.rows import (
     ACCEPTED,
     FIRST_AND_LAST,
@@ -91,7 +91,7 @@ class StoreSnapshot:
         try:
             self._db = db = connect_to_read(path)
             db.execute("BEGIN")
-            require_ours(db, path)
+            require_newest(db, path)
             self.state: dict[str, Value] = read_state(db, path)
             self.checkpoint: CheckpointRow | None = read_checkpoint(db, path)
             first, last = db.execute(FIRST_AND_LAST).fetchone()

@@ -72,8 +72,8 @@ class CombinedTransport(ABC):
     def part(self, site: Site) -> None:
         self.inner.part(site)
 
-    def retell(self, terms: Mapping[str, str]) -> None:
-        self.inner.retell(terms)
+    def retell(self, terms: Mapping[str, str], uses: tuple[str, ...]) -> None:
+        self.inner.retell(terms, uses)
 
     def links(self) -> Sequence[LinkStatus]:
         return self.inner.links()

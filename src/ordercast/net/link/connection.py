@@ -18,7 +18,7 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hello
 from ordercast.net.link.proof import NOT_PROVED, PROOF_BYTES, REFUSED, Proof
 from ordercast.net.link.tls import TlsSession
-from ordercast.wire.codec import FrameEncoder, FrameSplitter, WireFrame, encode_frame
+from ordercast.wire.codec import NEWEST, Codec, FrameEncoder, FrameSplitter, WireFrame
 from ordercast.wire.epochs import Fed
 from ordercast.wire.frames import Ack
 from ordercast.wire.pipes import PIPE_FRAMES, PipeFrame
@@ -76,7 +76,9 @@ class ConnectionOwner(Protocol):
     times: LinkTimes
     read_buffer: memoryview
     plain_buffer: memoryview
-    encoder: FrameEncoder
+
+    def encoder(self, codec: Codec) -> FrameEncoder:
+        """The encoder of all connections that speak this version."""
 
     def opened(self, connection: "Connection") -> None: ...
     def secured(self, connection: "Connection") -> None: ...
@@ -108,7 +110,9 @@ class Connection(asyncio.BufferedProtocol):
         self._secure = session is None  # there is no TLS, or its handshake is done
         self._proof = proof
         self._greeting = bytearray()
+        self._codec = NEWEST  # until `admit`
         self._splitter = FrameSplitter()
+        self._encoder = owner.encoder(NEWEST)
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.dialled = dialled
@@ -121,6 +125,8 @@ class Connection(asyncio.BufferedProtocol):
         self.our_number = self.their_number = 0  # the numbers of the two hellos
         self.boot = 0  # the peer's
         self.terms: Mapping[str, str] = {}  # the terms in the peer's hello
+        self.features: tuple[str, ...] = ()  # of the peer's program
+        self.program = ""  # the version of the peer's program
         self.parted = False  # the other site is no peer any more
         self.guest = False  # the other site is no longer in this cluster
         self.heard_at = self.wrote_at = self._loop.time()
@@ -173,10 +179,12 @@ class Connection(asyncio.BufferedProtocol):
         said = encode_hello(hello)
         self._send(said if self._proof is None else self._proof.seal(said))
 
-    def admit(self, hello: Hello) -> None:
-        """Its hello is accepted: frames follow."""
+    def admit(self, hello: Hello, codec: Codec) -> None:
+        """Its hello is accepted: frames follow, in the version of the codec."""
         self.peer, self.their_number, self.terms = hello.site, hello.number, hello.terms
-        self.boot = hello.boot
+        self.boot, self.features, self.program = hello.boot, hello.features, hello.program
+        self._codec, self._encoder = codec, self._owner.encoder(codec)
+        self._splitter = FrameSplitter(codec=codec)
         self._buffer = self._owner.read_buffer
         if self._timer is not None:
             self._timer.cancel()
@@ -272,6 +280,11 @@ class Connection(asyncio.BufferedProtocol):
         return rest
 
     @property
+    def version(self) -> int:
+        """The version of the wire format that both ends agreed on."""
+        return self._codec.version
+
+    @property
     def cut(self) -> bool:
         """Whether the connection ended within a frame."""
         return self._splitter.held > 0
@@ -282,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.over:
             return
         try:
-            encoded = self._owner.encoder.encode(frames)
+            encoded = self._encoder.encode(frames)
         except FrameError:
             encoded = self._encodable(frames)
         if not encoded:
@@ -300,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         encoded = []
         for frame in frames:
             try:
-                encoded.append(encode_frame(frame))
+                encoded.append(self._codec.encode(frame))
             except FrameError as error:
                 detail = f"{type(frame).__name__}: {error}"
                 self._owner.complain(self, LinkTrouble(NOT_SENT, detail))
@@ -308,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def ping(self, boot: int) -> None:
         if not self.over:  # it may have failed, and `connection_lost` has yet to come
-            self._send(encode_frame(Ack(boot, 0, ())))
+            self._send(self._codec.encode(Ack(boot, 0, ())))
 
     def _send(self, data: bytes) -> None:
         self.wrote_at = self._loop.time()

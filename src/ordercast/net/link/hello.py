@@ -7,26 +7,35 @@ by name, so that a refusal can say which one differs. The founding of the cluste
 site that does not know it yet says nothing, which agrees with everything. Three numbers (`number`,
 `answers`, `gone`) keep the connections of two sites apart. A hello that is refused is answered with
 the reason, for the log at the other end.
+
+Two versions of the program meet here, so a hello keeps its form for ever: new fields come at the
+end, and a reader ignores fields that it does not know. A hello says which versions of the wire
+format its program speaks. Both ends take the highest version that both speak.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
 import msgspec
 
+from ordercast.model.features import are_features, lacking
 from ordercast.model.groups import Site
 from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.names import is_name, shown
+from ordercast.model.version import told_range
 from ordercast.net.link.complaints import LinkTrouble
+from ordercast.wire.codec import CODECS
 from ordercast.wire.lineage import StorePoint
 
 MAGIC: Final = b"och"
-VERSION: Final = 3
+VERSION: Final = 3  # of the hello itself
+FIRST: Final = 5  # the first version of the wire format that hellos agree on
 HELLO_BYTES: Final = 4_096  # header included
 INSTANCE_BYTES: Final = 8
+PROGRAM: Final = 64  # characters of the program's version
 TERMS: Final = 32
 REASON: Final = 400  # characters
 FOUNDING: Final = "founding"  # a newcomer does not know this term yet
@@ -44,6 +53,7 @@ NOT_A_HELLO: Final = "no hello"
 OTHER_VERSION: Final = "another version"
 OTHER_CLUSTER: Final = "another cluster"
 OTHER_TERMS: Final = "other terms"
+OLDER_PROGRAM: Final = "too old for what this cluster uses"
 OTHER_ADDRESSEE: Final = "meant for another site"
 UNKNOWN_SITE: Final = "unknown site"
 OURSELVES: Final = "connected to ourselves"
@@ -54,15 +64,19 @@ OTHER_FOUNDING: Final = "it is of a cluster that was founded otherwise"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a site says of itself beside its name. A refusal names the first term that differs."""
+    """What a site says of itself beside its name. A refusal names the first term that differs.
+    `features`: of its program. `uses`: the features that its cluster uses, and that every peer must
+    have."""
 
     cluster: str
     boot: int = 1
     incarnation: int = 1
     terms: Mapping[str, str] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
 
 
-class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Hello(msgspec.Struct, frozen=True, array_like=True):
     cluster: str
     site: Site  # the speaker
     to: Site
@@ -76,6 +90,10 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     refusal: str = ""  # why the other's hello is refused
     heard: StorePoint | None = None  # the furthest known point of the other's store
     founded: bool = False  # the speaker has heard of a record: its cluster has a past
+    lowest: int = FIRST  # the versions of the wire format that the speaker's program speaks
+    highest: int = FIRST
+    program: str = ""  # its version
+    features: tuple[str, ...] = ()  # that it has
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -100,7 +118,7 @@ def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
         return None
     _, version, length, checksum = _HEADER.unpack_from(data)
     if version != VERSION:
-        detail = f"it speaks version {version}, this site {VERSION}: run one release"
+        detail = f"its hello is of version {version}, this site's of {VERSION}"
         raise LinkTrouble(OTHER_VERSION, detail)
     if length > HELLO_BYTES - HEADER_BYTES:
         raise LinkTrouble(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
@@ -125,6 +143,9 @@ def _hello(body: bytes, checksum: int) -> Hello:
         or len(hello.instance) != INSTANCE_BYTES
         or len(hello.terms) > TERMS
         or not (len(hello.refusal) <= REASON and hello.refusal.isprintable())
+        or not (len(hello.program) <= PROGRAM and hello.program.isprintable())
+        or not FIRST <= hello.lowest <= hello.highest <= 255
+        or not are_features(hello.features)
     ):
         raise LinkTrouble(NOT_A_HELLO, "a field is not what it must be")
     return hello
@@ -161,6 +182,29 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
     check_terms(hello.terms, ours.terms)
     if hello.refusal:
         raise LinkTrouble(REFUSES_US, hello.refusal)
+    check_features(hello.features, hello.program, ours.uses)
+
+
+def agreed_version(hello: Hello, ours: Mapping[int, object] = CODECS) -> int:
+    """The highest version of the wire format that both ends speak. Raises LinkTrouble if there is
+    none."""
+    low, high = min(ours), max(ours)
+    version = min(high, hello.highest)
+    if version < max(low, hello.lowest):
+        raise LinkTrouble(
+            OTHER_VERSION,
+            f"it speaks wire {told_range(hello.lowest, hello.highest)}, this site"
+            f" {told_range(low, high)}: upgrade the older one, release by release",
+        )
+    return version
+
+
+def check_features(theirs: Sequence[str], program: str, uses: Sequence[str]) -> None:
+    """Raise LinkTrouble if a peer's program lacks a feature that this cluster uses."""
+    missing = lacking(uses, theirs)
+    if missing:
+        has = f"its program{f' ({program})' if program else ''}"
+        raise LinkTrouble(OLDER_PROGRAM, f"{has} lacks {', '.join(missing)}: upgrade it")
 
 
 def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:

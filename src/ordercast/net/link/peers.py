@@ -70,6 +70,8 @@ class LinkStatus:
     last_error: str
     mistakes: int = 0  # how often the peer broke a rule and was dropped
     through: Site = ""  # the site that relays the connection; empty where it is direct
+    wire: int = 0  # the version of the wire format, while connected
+    program: str = ""  # the version of the peer's program, as it said last
 
 
 class Peer:
@@ -102,6 +104,7 @@ class Peer:
         self.connections = 0
         self.last_error = ""
         self.mistakes = 0
+        self.program = ""  # its version, as its last hello said
         self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of ended connections
 
     # --- which connection counts ------------------------------------------------------------------
@@ -109,6 +112,7 @@ class Peer:
     def meet(self, connection: Connection, hello: Hello) -> str:
         """The role of a connection from now on, by its hello. The hello was checked before."""
         start = (hello.incarnation, hello.boot)
+        self.program = hello.program
         if self.anew and self.current is None and hello.instance != self._instance:
             self._newest = (0, 0)
         if start < self._newest:
@@ -256,6 +260,8 @@ class Peer:
             last_error=self.last_error,
             mistakes=self.mistakes,
             through="" if current is None else current.through,
+            wire=0 if current is None else current.version,
+            program=self.program,
         )
 
     def _state(self) -> str:

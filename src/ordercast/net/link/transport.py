@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.options import SECOND
+from ordercast.model.version import __version__
 from ordercast.net.cluster.addresses import require_loopback, why, why_not_dialled
 from ordercast.net.cluster.certificates import certificate_uri
 from ordercast.net.cluster.secret import ClusterSecret
@@ -48,6 +49,8 @@ from ordercast.net.link.hello import (
     UNKNOWN_SITE,
     Hello,
     Identity,
+    agreed_version,
+    check_features,
     check_hello,
     check_terms,
 )
@@ -66,7 +69,7 @@ from ordercast.net.link.pipes import Pipes, RelayCounts
 from ordercast.net.link.proof import REFUSED_WORD, Proof
 from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
-from ordercast.wire.codec import FrameEncoder, WireFrame
+from ordercast.wire.codec import CODECS, Codec, FrameEncoder, WireFrame
 from ordercast.wire.lineage import StorePoint
 from ordercast.wire.pipes import PipeFrame, PipeOffered, PipeWanted
 
@@ -120,6 +123,7 @@ class Transport:
         insecure: bool = False,
         points: KnownPoints | None = None,
         secret: ClusterSecret | None = None,
+        codecs: Mapping[int, Codec] = CODECS,
     ) -> None:
         self._loopback_only = tls is None and not insecure
         if self._loopback_only:
@@ -130,7 +134,8 @@ class Transport:
         self.address = self.addresses[site]  # with the real port once it listens
         self.times = times or LinkTimes()
         self.limits = limits or LinkLimits()
-        self.encoder = FrameEncoder()
+        self._codecs = codecs
+        self._encoders: dict[int, FrameEncoder] = {}
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.plain_buffer = memoryview(bytearray(PLAIN_BYTES if tls else 0))
         self.took = on_frames
@@ -221,15 +226,17 @@ class Transport:
             self._congest(peer, False)
             self._on_lost(site)
 
-    def retell(self, terms: Mapping[str, str]) -> None:
-        """Use these terms in hellos from now on. Drop peers that do not agree with them."""
-        self.identity = replace(self.identity, terms=dict(terms))
+    def retell(self, terms: Mapping[str, str], uses: tuple[str, ...]) -> None:
+        """Use these terms in hellos from now on, and ask for these features. Drop peers that do not
+        agree with them."""
+        self.identity = replace(self.identity, terms=dict(terms), uses=uses)
         for peer in list(self._peers.values()):
-            if peer.current is not None:
+            if (there := peer.current) is not None:
                 try:
-                    check_terms(peer.current.terms, terms)
+                    check_terms(there.terms, terms)
+                    check_features(there.features, there.program, uses)
                 except LinkTrouble as trouble:
-                    peer.current.fail(trouble)
+                    there.fail(trouble)
 
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         """Send the frames in one write. Without a connection they are dropped, and the peer is
@@ -336,6 +343,9 @@ class Transport:
 
     # --- what connections tell --------------------------------------------------------------------
 
+    def encoder(self, codec: Codec) -> FrameEncoder:
+        return self._encoders.setdefault(codec.version, FrameEncoder(codec))
+
     def opened(self, connection: Connection) -> None:
         self._connections.add(connection)
         if self._closed:
@@ -379,7 +389,12 @@ class Transport:
         heard, founded = (
             (None, False) if points is None else (points.heard_of(to), points.founded())
         )
-        return Hello(*who, self._hellos, answers, gone, dict(ours.terms), refusal, heard, founded)
+        known = refusal != REFUSED_WORD  # a stranger need not know what runs here
+        return Hello(
+            *who, self._hellos, answers, gone, dict(ours.terms), refusal, heard, founded,
+            min(self._codecs), max(self._codecs), __version__ if known else "",
+            ours.features if known else (),
+        )  # fmt: skip
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         if connection.session is not None:
@@ -391,6 +406,7 @@ class Transport:
         self._check_point(connection, hello)
         try:
             check_hello(hello, self.identity, self.site, self._peers)
+            codec = self._codecs[agreed_version(hello, self._codecs)]
             if connection.dialled not in (None, hello.site):
                 raise LinkTrouble(WRONG_ANSWER, f"{hello.site!r} instead of {connection.dialled!r}")
             if connection.through:
@@ -406,7 +422,7 @@ class Transport:
                 stranger = self._is_stranger(connection)
                 connection.say(self._hello(hello.site, hello.number, 0, reason, stranger=stranger))
             raise
-        self._admit(peer, connection, hello, role)
+        self._admit(peer, connection, hello, role, codec)
 
     def _check_point(self, connection: Connection, hello: Hello) -> None:
         """Compare this site's store with what the peer has heard of it, and its founding with the
@@ -442,7 +458,9 @@ class Transport:
             self._certificates is not None or self._secret is not None
         )
 
-    def _admit(self, peer: Peer, connection: Connection, hello: Hello, role: str) -> None:
+    def _admit(
+        self, peer: Peer, connection: Connection, hello: Hello, role: str, codec: Codec
+    ) -> None:
         if connection.through and peer.direct is not None and not peer.settled:
             peer.abandoned += role == REPLACED
         if role == REPLACED:
@@ -460,7 +478,7 @@ class Transport:
         if not (peer.guest or connection.through):
             self._strangers.hosts.learn(peer.name, connection.host)
         connection.guest = peer.guest and bool(self.identity.terms.get(FOUNDING))
-        connection.admit(hello)
+        connection.admit(hello, codec)
         self._detours.found(peer)
         if role == SECOND_RETIRED:
             self._retire(peer, connection)

@@ -32,7 +32,7 @@ class AnyTransport(Protocol):
     def refuse(self, peer: Site, why: str) -> None: ...
     def meet(self, site: Site, address: tuple[str, int] | None = None) -> None: ...
     def part(self, site: Site) -> None: ...
-    def retell(self, terms: Mapping[str, str]) -> None: ...
+    def retell(self, terms: Mapping[str, str], uses: tuple[str, ...]) -> None: ...
     def links(self) -> Sequence[LinkStatus]: ...
     def relayed(self) -> RelayCounts: ...
     @property
@@ -59,6 +59,9 @@ class TransportSite(TransportHost, Protocol):
 
     def terms(self) -> dict[str, str]:
         """What other sites must agree on."""
+
+    def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The features that its program has, and those that the cluster uses."""
 
 
 MakeTransport: TypeAlias = Callable[[TransportSite], AnyTransport]
@@ -91,7 +94,7 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
         def connect(told: TransportListener) -> Transport:
             return Transport(
                 host.site,
-                Identity(cluster.name, host.boot, host.incarnation, host.terms()),
+                Identity(cluster.name, host.boot, host.incarnation, host.terms(), *host.features()),
                 {host.site: host.address, **cluster.addresses()},
                 TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
                 on_frames=told.frames,

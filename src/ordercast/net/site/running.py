@@ -18,6 +18,7 @@ from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
+from ordercast.model.version import __version__
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
@@ -48,6 +49,13 @@ def _barred(site: Site, store: AnyStore) -> str:
     return (
         f"site {site} was declared lost by 'ordercast cluster recover': move {files} away; without"
         " its old store it returns as a new incarnation"
+    )
+
+
+def _too_old(core: Member) -> str:
+    return (
+        f"site {core.name}: its cluster uses {', '.join(core.lacks)}, which this program"
+        f" ({__version__}) does not have: run the release that the other sites run"
     )
 
 
@@ -84,6 +92,9 @@ class RunningSite:
         )
         if self.core.declared_lost:
             raise ConfigError(_barred(site, store))
+        if self.core.lacks:
+            raise ConfigError(_too_old(self.core))
+        self._used = self.core.layout.features  # as the transport was told
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
@@ -196,6 +207,10 @@ class RunningSite:
         layout, forests = self.core.layout, forests_of(self._begun.layout)
         founding = layout.founding if layout.count >= 0 else ""
         return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
+
+    def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The features that this program has, and those that the cluster uses."""
+        return self.core.features, self.core.layout.features
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
         """The epoch of the site's domain, and all sites of that domain."""
@@ -352,10 +367,14 @@ class RunningSite:
             self._events.append(news)
             self.rows_due = True
         self._peers.follow(layout)
-        if layout.count >= 0 and layout.founding not in ("", self.store.founding):
-            # A newcomer was told.
+        told = layout.count >= 0 and layout.founding not in ("", self.store.founding)
+        if told:  # a newcomer
             remember(self.store, self.cluster, self._begun.layout, self.address, layout.founding)
-            self.transport.retell(self.terms())
+        if told or layout.features != self._used:
+            self._used = layout.features
+            self.transport.retell(self.terms(), layout.features)
+        if self.core.lacks:
+            self._stop(_too_old(self.core))
         for call in list(self.on_layout):
             call()
 

@@ -7,11 +7,13 @@ from typing import Any
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.observation import holders, untold
+from ordercast.model.version import __version__
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.link.tls import EXPIRES_SOON_DAYS
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
 from ordercast.net.site.presence import NOT_FOUNDED
 from ordercast.net.site.running import RunningSite
+from ordercast.wire.codec import CODECS
 
 _NOT_THERE = ("no majority", "excluded", "returning")
 _UNFED = "no manager has been heard lately"
@@ -25,6 +27,9 @@ def status_of(site: RunningSite) -> dict[str, Any]:
     return {
         "site": site.site,
         "cluster": cluster.name,
+        "version": __version__,
+        "wire": [min(CODECS), max(CODECS)],
+        "features": {"program": list(core.features), "used": list(layout.features)},
         "boot": site.boot,
         "incarnation": site.incarnation,
         "admitted": site.admitted,

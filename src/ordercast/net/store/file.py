@@ -21,19 +21,14 @@ from ordercast.net.cluster.directory import append_own
 from ordercast.net.store.log_end import Cut
 from ordercast.net.store.rows import (
     ACCEPTED,
-    APPLICATION,
     FIRST_AND_LAST,
     MINE,
-    PUT_STATE,
-    SCHEMA,
-    SCHEMA_VERSION,
     SELECT_BATCH,
     BatchRow,
     Value,
     checksum,
     record_of,
     state_of,
-    state_row,
 )
 
 PAGE_BYTES = 8_192
@@ -109,43 +104,6 @@ def _connect_uri(path: Path, how: str) -> sqlite3.Connection:
     )  # fmt: skip
 
 
-def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durability: str) -> None:
-    """Make the tables if there are none, check whose they are, and set how commits are done."""
-    db.execute(f"PRAGMA page_size={PAGE_BYTES}")
-    if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        db.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        _write_ahead(db, path)
-        db.execute("PRAGMA synchronous=FULL")
-        db.executescript(
-            f"BEGIN;{SCHEMA}PRAGMA application_id={APPLICATION};"
-            f"PRAGMA user_version={SCHEMA_VERSION};"
-        )
-        db.executemany(PUT_STATE, [state_row(*item) for item in state.items()])
-        db.execute("COMMIT")
-        _sync_folder(path.parent)
-    require_ours(db, path)
-    _write_ahead(db, path)
-    # NORMAL: nothing waits for the disk at a commit, yet the file stays whole after a power cut.
-    db.execute(f"PRAGMA synchronous={'FULL' if durability == 'sync' else 'NORMAL'}")
-    db.execute("PRAGMA fullfsync=1")  # macOS: fsync alone does not reach the platter
-    db.execute("PRAGMA checkpoint_fullfsync=1")
-    db.execute("PRAGMA secure_delete=OFF")
-    db.execute("PRAGMA cache_size=-8192")  # kB: a large commit stays in memory until it is done
-    db.execute("PRAGMA wal_autocheckpoint=0")  # the writer does it, when nobody waits for it
-    db.execute("PRAGMA journal_size_limit=67108864")
-
-
-def require_ours(db: sqlite3.Connection, path: Path) -> None:
-    if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-        raise ConfigError(f"{path}: is a database, but not a store of ordercast; move it away")
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version != SCHEMA_VERSION:
-        raise ConfigError(
-            f"{path}: is a store of schema version {version}; this program reads"
-            f" {SCHEMA_VERSION}: run the version of ordercast that wrote it"
-        )
-
-
 def require_same(state: dict[str, Value], path: Path, cluster: str, site: str) -> None:
     for key, wanted in (("cluster", cluster), ("site", site)):
         if state.get(key) != wanted:
@@ -155,13 +113,13 @@ def require_same(state: dict[str, Value], path: Path, cluster: str, site: str) -
             )
 
 
-def _write_ahead(db: sqlite3.Connection, path: Path) -> None:
+def write_ahead(db: sqlite3.Connection, path: Path) -> None:
     mode = db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
     if mode != "wal":
         raise ConfigError(f"{path}: the file system allows no write-ahead log; use a local disk")
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)

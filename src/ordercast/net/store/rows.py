@@ -24,7 +24,7 @@ from ordercast.model.groups import Site
 from ordercast.wire.lineage import StorePoint, StoreStart
 
 APPLICATION = 0x6F726463  # "ordc": SQLite's application_id
-SCHEMA_VERSION = 3
+FIRST_FORMAT = 3  # the format of `SCHEMA`; later formats are made of it (`formats.py`)
 
 ACCEPTED, PASSED, MINE, OTHER, CAUGHT = 1, 2, 4, 8, 16
 """The kinds of a row, added up. `MINE`: a batch of this site's own ordered log. `OTHER`: a record

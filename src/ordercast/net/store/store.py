@@ -30,11 +30,11 @@ from ordercast.net.store.file import (
     connect,
     lock,
     machine_start,
-    prepare,
     read_state,
     require_same,
     store_error,
 )
+from ordercast.net.store.formats import migrate, prepare
 from ordercast.net.store.ledger import Ledger
 from ordercast.net.store.reader import READ_BYTES, LogReader
 from ordercast.net.store.recovery import RecoveredState, recover
@@ -328,8 +328,10 @@ def _recover(
         "confirmed": 0, "delivered": 0, "attempt": 1, "confirmed_attempt": 1, "closed": "",
         "founded": b"", "founding": "", "address": "",
     }  # fmt: skip
-    prepare(db, path, first, durability)
+    older = prepare(db, path, first, durability)
     require_same(read_state(db, path), path, cluster, site)
+    if older:
+        migrate(db, path)
     found = recover(db, path)
     state = found.state
     if found.anew is not None:

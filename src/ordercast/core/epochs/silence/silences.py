@@ -73,11 +73,8 @@ class Silences:
         found = {pair(name, site): None for site in self.unheard if site not in self.gone}
         for site, silent in self._says.items():
             for other in silent:
-                if (
-                    name not in (site, other)
-                    and all(one in roster and one not in self.unheard for one in (site, other))
-                    and site != other
-                ):
+                heard = all(one in roster and one not in self.unheard for one in (site, other))
+                if heard and site != other:
                     found[pair(site, other)] = None
         return found
 

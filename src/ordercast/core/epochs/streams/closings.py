@@ -11,6 +11,7 @@ from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.streams.parts import closed_in_parts
 from ordercast.model.epochs import Counts, Included
+from ordercast.model.features import lacking
 from ordercast.model.groups import Site
 from ordercast.model.limits import PART
 from ordercast.model.options import MILLISECOND
@@ -36,6 +37,7 @@ class _Member(Protocol):
     engines: dict[int, Engine]
     manager_at: Site | None
     detoured: tuple[Site, ...]
+    features: tuple[str, ...]
 
     @property
     def flush(self) -> _Flush: ...
@@ -69,7 +71,10 @@ class ClosingReports:
                 for part in closed_in_parts(closing.number, included):
                     member.say(peer, part)
         silent = member.hearing.report()
-        fed = Fed(member.layout.count, tuple(told), *member.flush.news(), silent, member.detoured)
+        news = lacking(member.features, member.layout.features)
+        fed = Fed(
+            member.layout.count, tuple(told), *member.flush.news(), silent, member.detoured, news
+        )
         member.say(peer, fed)
 
     def tell_manager(self, wanted: Iterable[str] = ()) -> None:

@@ -1,0 +1,43 @@
+"""Features: what newer programs put into messages and records, and older programs cannot read.
+
+A site uses a feature only when the layout has adopted it. It is adopted when every site of the
+roster has a program that knows it (the argument is in docs/epochs.md). What travels through third
+sites, or is read from stores later, changes its form only with a feature.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ordercast.model.errors import FrameError
+
+FEATURES: Final[dict[str, str]] = {}
+"""The features of this program: name, and its meaning in half a line."""
+
+MOST_FEATURES: Final = 64  # names in a layout, a record, a frame or a hello
+FEATURE_CHARACTERS: Final = 32  # of a name
+
+
+def known_features() -> tuple[str, ...]:
+    """The names of all features that this program has."""
+    return tuple(sorted(FEATURES))
+
+
+def are_features(names: Sequence[str]) -> bool:
+    """Whether these can be names of features, of this program or of a newer one."""
+    return len(names) <= MOST_FEATURES and all(
+        0 < len(name) <= FEATURE_CHARACTERS and name.isascii() and name.isprintable()
+        for name in names
+    )
+
+
+def check_features(names: Sequence[str], field: str) -> None:
+    """Raise FrameError unless these can be names of features."""
+    if not are_features(names):
+        raise FrameError(
+            f"{field}: at most {MOST_FEATURES} names of 1 to {FEATURE_CHARACTERS} characters"
+        )
+
+
+def lacking(used: Iterable[str], has: Sequence[str]) -> tuple[str, ...]:
+    """The features in use that a program does not have."""
+    return tuple(name for name in used if name not in has)
