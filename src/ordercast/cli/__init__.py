@@ -19,6 +19,7 @@ VERBS = (
     Verb("send", "send messages to a group through a running site"),
     Verb("tail", "print a running site's deliveries as they come"),
     Verb("status", "how the running sites are, and who holds them up"),
+    Verb("doctor", "what is wrong with a cluster, and what to do next"),
     Verb("group", "add, remove, join, leave or list the groups of a running cluster"),
     Verb("site", "add a site to a running cluster, or retire one"),
     Verb("protocol", "switch the ordering protocol of a running cluster"),
