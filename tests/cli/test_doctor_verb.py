@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ordercast.cli import main
-from ordercast.cli.doctor import OK, WARNING, WRONG, Finding, examine
+from ordercast.cli.doctor import OK, WARNING, WRONG, Diagnosis, examine
 from ordercast.net.cluster.certificates import make_site_certificate, read_authority
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
@@ -26,7 +26,7 @@ def cluster_in(folder: Path, *, tls: bool = False) -> Cluster:
     return read_cluster(write_cluster(folder, GROUPS, {}, tls=tls))
 
 
-def troubles(cluster: Cluster, folder: Path, **sites: dict[str, Any]) -> list[Finding]:
+def troubles(cluster: Cluster, folder: Path, **sites: dict[str, Any]) -> list[Diagnosis]:
     return [finding for finding in examine(cluster, folder, sites) if finding.level != OK]
 
 

@@ -55,7 +55,7 @@ def completed(script: Path, *words: str) -> list[str]:
         f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _ordercast;"
         ' echo "${COMPREPLY[@]}"; complete -p ordercast >&2'
     )
-    done = subprocess.run(["bash", "-euc", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-uc", code], capture_output=True, text=True, check=True)
     assert "-F _ordercast ordercast" in done.stderr
     return done.stdout.split()
 

@@ -118,8 +118,9 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     unit = (DEPLOY / "ordercast@.service").read_text(encoding="utf-8")
     assert "ordercast node /etc/ordercast/cluster.toml --site %i" in unit
     if shutil.which("systemd-analyze") is not None:
-        shutil.copy(DEPLOY / "ordercast@.service", tmp_path / "ordercast@a.service")
-        words = ["systemd-analyze", "--man=no", "verify", str(tmp_path / "ordercast@a.service")]
+        instance = tmp_path / "ordercast@.service".replace("@", "@a")
+        shutil.copy(DEPLOY / "ordercast@.service", instance)
+        words = ["systemd-analyze", "--man=no", "verify", str(instance)]
         done = subprocess.run(words, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
 

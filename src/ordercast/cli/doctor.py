@@ -33,7 +33,7 @@ _COLOURS = {OK: "green", WARNING: "yellow", WRONG: "red"}
 _LEAST_DISK = 1 << 30  # bytes
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     level: str
     about: str
     found: str
@@ -61,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
 
 def examine(
     cluster: "Cluster", directory: Path, sites: dict[str, dict[str, Any]]
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     """What is found, in the order in which it is best mended."""
     counts = f"{len(cluster.sites)} sites, {len(cluster.groups)} groups"
-    yield Finding(OK, str(cluster.source), counts)
+    yield Diagnosis(OK, str(cluster.source), counts)
     yield from _place(cluster, directory, sites)
     for site, status in sites.items():
         yield from _site(cluster, site, status)
@@ -75,39 +75,41 @@ def examine(
 
 def _place(
     cluster: "Cluster", directory: Path, sites: dict[str, dict[str, Any]]
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     states = {status["state"] for status in sites.values()}
     if states <= {"elsewhere", "retired"}:
         there = elsewhere(cluster, directory).removeprefix("; ")
         cure = there or f"ordercast cluster up {cluster.source} --detach"
-        yield Finding(WRONG, str(directory), "nothing of this cluster is here", cure)
+        yield Diagnosis(WRONG, str(directory), "nothing of this cluster is here", cure)
         return
     if states <= {"down", "elsewhere", "retired"}:
         cure = f"ordercast cluster up {cluster.source} --detach"
-        yield Finding(WRONG, str(directory), "no site runs here", cure)
+        yield Diagnosis(WRONG, str(directory), "no site runs here", cure)
     free = shutil.disk_usage(directory).free
     level = OK if free >= _LEAST_DISK else WARNING
     cure = "" if level == OK else "make room: a site whose store cannot be written is excluded"
-    yield Finding(level, str(directory), f"{free / 1e9:.1f} GB free", cure)
+    yield Diagnosis(level, str(directory), f"{free / 1e9:.1f} GB free", cure)
 
 
-def _site(cluster: "Cluster", site: str, status: dict[str, Any]) -> Iterator[Finding]:
+def _site(cluster: "Cluster", site: str, status: dict[str, Any]) -> Iterator[Diagnosis]:
     from ordercast.net.site.presence import NOT_FOUNDED
 
     state = status["state"]
     if state in ("elsewhere", "retired"):
         return
     if state == "up":
-        yield Finding(OK, site, f"up, position {status['position']}")
+        yield Diagnosis(OK, site, f"up, position {status['position']}")
     for reason in status["reasons"]:
         if reason.startswith(NOT_FOUNDED):
-            yield Finding(WRONG, site, reason, "later it needs a majority of the voters only")
+            yield Diagnosis(WRONG, site, reason, "later it needs a majority of the voters only")
         elif state == "down":
-            yield Finding(WRONG, site, reason, *_why_down(cluster, site))
+            yield Diagnosis(WRONG, site, reason, *_why_down(cluster, site))
         elif reason.startswith("link to "):
-            yield Finding(WARNING, site, reason, "see that the peer runs and its address is right")
+            yield Diagnosis(
+                WARNING, site, reason, "see that the peer runs and its address is right"
+            )
         else:
-            yield Finding(WRONG, site, reason)
+            yield Diagnosis(WRONG, site, reason)
 
 
 def _why_down(cluster: "Cluster", site: str) -> Iterator[str]:
@@ -131,7 +133,7 @@ def _is_taken(host: str, port: int) -> str:
     return ""
 
 
-def _certificate(cluster: "Cluster", site: str) -> Iterator[Finding]:
+def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
     import time
 
     from ordercast.model.errors import ConfigError
@@ -141,15 +143,15 @@ def _certificate(cluster: "Cluster", site: str) -> Iterator[Finding]:
     try:
         found = Certificates(TlsConfig(cluster.tls.directory), cluster.name, site)
     except ConfigError as error:
-        yield Finding(WRONG, site, str(error), f"ordercast certs {cluster.source}")
+        yield Diagnosis(WRONG, site, str(error), f"ordercast certs {cluster.source}")
         return
     days = (found.ends_at - int(time.time())) // 86_400
     level = OK if days >= EXPIRES_SOON_DAYS else WARNING
     cure = "" if level == OK else f"ordercast certs {cluster.source} --site {site} --renew"
-    yield Finding(level, site, f"its certificate is good for {days} days", cure)
+    yield Diagnosis(level, site, f"its certificate is good for {days} days", cure)
 
 
-def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
     """What the running sites say of each other."""
     known = {site: status for site, status in sites.items() if "records" in status}
     versions: dict[str, list[str]] = {}
@@ -157,22 +159,22 @@ def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Finding]:
         versions.setdefault(status["version"], []).append(site)
     if len(versions) > 1:
         told = "; ".join(f"{one}: {', '.join(where)}" for one, where in sorted(versions.items()))
-        yield Finding(WARNING, "versions", told, "install one version everywhere")
+        yield Diagnosis(WARNING, "versions", told, "install one version everywhere")
     if not known:
         return
     latest = max(known.values(), key=lambda status: int(status["records"]))
     for site in latest["excluded"]:
-        yield Finding(WARNING, site, "is excluded", "start it: it returns by itself")
+        yield Diagnosis(WARNING, site, "is excluded", "start it: it returns by itself")
     for group in latest["frozen"]:
         who = " or ".join(latest["frozen"][group])
-        yield Finding(WRONG, group, "is frozen: all its members are excluded", f"start {who}")
+        yield Diagnosis(WRONG, group, "is frozen: all its members are excluded", f"start {who}")
     pairs = {tuple(pair): None for status in known.values() for pair in status["apart"]}
     for one, other in pairs:
         cure = "if it stays so, mend the network between them"
-        yield Finding(WARNING, f"{one}, {other}", "do not hear each other", cure)
+        yield Diagnosis(WARNING, f"{one}, {other}", "do not hear each other", cure)
 
 
-def _lines(findings: list[Finding]) -> list[str]:
+def _lines(findings: list[Diagnosis]) -> list[str]:
     lines = table_lines([(finding.level, finding.about, finding.found) for finding in findings])
     told = []
     for line, finding in zip(lines, findings, strict=True):
