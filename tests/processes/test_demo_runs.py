@@ -113,7 +113,7 @@ def test_what_a_killed_demo_left_is_stopped_by_the_next(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"an earlier demo still ran from {folder}: stopped\n"
     assert left_behind(folder) == []
-    assert sorted(path.name for path in folder.iterdir()) == [".ordercast", "cluster.toml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["cluster.toml", "secret"]
 
 
 def test_a_site_that_cannot_start_is_named_and_the_others_are_stopped(tmp_path: Path) -> None:
