@@ -1,5 +1,7 @@
 """`local_cluster`: what it takes, what it refuses, and that sites come and go."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -7,8 +9,10 @@ import pytest
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net import local
 from ordercast.net.local import local_cluster
+from ordercast.net.site import peer_list
+from ordercast.net.site.node import site_of
 from support.clusters.layouts import primary_of
-from support.clusters.sites import GROUPS, read
+from support.clusters.sites import GROUPS, read, until
 from support.harness.loops import in_loop
 
 
@@ -78,3 +82,17 @@ def test_leaving_names_the_sites_whose_messages_are_not_ordered(
             assert [item.payload for item in await read(cluster["c"], 1)] == [b"x"]
 
     again()
+
+
+@in_loop
+async def test_nothing_is_left_of_sites_that_are_retired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_list, "PART_S", 0.001)
+    async with local_cluster(GROUPS) as cluster:
+        peers = site_of(cluster["a"])._peers
+        for name in ("x", "y", "z"):
+            gone = weakref.ref(site_of(await cluster.add(name)))
+            await cluster.retire(name)
+            await until(lambda n=name: n not in peers._peers)  # type: ignore[misc]
+            gc.collect()
+            assert gone() is None, name
+        assert len(peers._timers) == 1

@@ -135,8 +135,9 @@ class LocalCluster:
         others = (other for name, other in self.nodes.items() if name != site)
         await next(others, node).retire_site(site)
         await node.close()
-        del self.nodes[site]
+        del self.nodes[site], self._wires[site]
         self._added.pop(site, None)
+        self._sides.pop(site, None)
 
     def _any(self) -> Node:
         for node in self.nodes.values():

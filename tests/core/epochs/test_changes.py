@@ -4,6 +4,7 @@ from unittest.mock import patch
 
 import pytest
 
+from ordercast.core.epochs import folding
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import (
     AddGroup,
@@ -344,3 +345,35 @@ def test_what_a_retired_origin_was_accepted_for_before_is_still_placed() -> None
     assert world.outcomes == {"retire": ""}
     assert world.judge() == []
     assert [payload for _, message, payload in world.seen["a"]][-1] == b"late"
+
+
+def test_what_a_former_manager_was_asked_for_is_not_done_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The outcome of the change is forgotten when that site is the manager again."""
+    monkeypatch.setattr(folding, "_OUTCOMES", 2)
+    world = World(GROUPS, SITES, ["a", "c", "x"])
+    world.run(SECOND)
+    (first,) = [name for name, member in world.members.items() if member.manager.leads]
+    group, member = ("alpha", "z") if first == "x" else ("gamma", "z")  # of another domain
+    world.partition([first])
+    for site in (first, "z"):
+        world.ask(site, "join", JoinGroup(group, member))
+    world.run(world.now + 5 * SECOND)
+    world.partition([])
+    world.run(world.now + 2 * SECOND)
+    assert world.outcomes == {"join": ""}
+    others: list[Edit] = [UseBuilder("star"), UseBuilder("greedy"), UseBuilder("star")]
+    for number, edit in enumerate([LeaveGroup(group, member), *others]):
+        world.ask("z", f"change {number}", edit)
+        world.run(world.now + 2 * SECOND)
+    for _ in range(20):
+        (manager,) = [name for name, one in world.members.items() if one.manager.leads]
+        if manager == first:
+            break
+        world.crash(manager, away=SECOND)
+        world.run(world.now + 3 * SECOND)
+    assert world.members[first].manager.leads
+    world.settle()
+    assert world.judge() == []
+    assert member not in world.members["z"].layout.groups[group]

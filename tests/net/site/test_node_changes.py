@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.epochs.streams import ends
 from ordercast.model.epochs import AddGroup, JoinGroup
 from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.net.local import LocalCluster, local_cluster
+from ordercast.net.site import receipts
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.stream import EpochOpened
 from support.clusters.sites import GROUPS, is_quiet, read, turns, until
@@ -408,3 +410,28 @@ async def test_a_window_that_is_full_opens_again_when_its_messages_are_refused(
             with pytest.raises(UnknownGroup):
                 await task
         await (await other).stable()
+
+
+@in_loop
+async def test_receipts_of_streams_that_are_forgotten_are_stable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups and lists that nobody sends to any more are forgotten, also by the stages."""
+    monkeypatch.setattr(ends, "FEW", 0)
+    monkeypatch.setattr(receipts, "FEW", 0)
+    async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
+        a = cluster["a"]
+        sent = [await a.multicast_to(["a", "c"], b"x")]
+        for number in range(10):
+            await a.add_group(f"passing{number}", ["a", "b"])
+            sent.append(await a.multicast(f"passing{number}", b"x"))
+            await sent[-1].stable()
+            await a.remove_group(f"passing{number}")
+        known = {group for last in site_of(a).stages._last.values() for group in last}
+        assert sum(receipt.group not in known for receipt in sent) >= 2
+        async with asyncio.timeout(20):
+            for receipt in sent:
+                await receipt.stable()
+        again = await a.multicast_to(["a", "c"], b"y")
+        assert again.seq > sent[0].seq
+        await again.stable()

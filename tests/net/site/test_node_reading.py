@@ -5,6 +5,7 @@ import asyncio
 import gc
 import random
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import ordercast
 from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
+from ordercast.net.store.ledger import Commit
 from ordercast.net.store.rows import state_row
+from ordercast.net.store.writer import Writer
 from support.clusters.sites import GROUPS, is_quiet, read, turns, until
 from support.harness.loops import in_loop
 
@@ -396,6 +399,39 @@ async def test_a_repeated_confirm_too_returns_when_it_is_durable(tmp_path: Path)
         await again
         assert site_of(b).store.confirmed == 5
         await lower
+
+
+@in_loop
+async def test_a_confirm_does_not_return_with_the_commit_before_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, written, confirmed = threading.Event(), threading.Event(), threading.Event()
+    execute = Writer._execute
+
+    def slowly(self: Writer, commit: Commit) -> None:
+        if commit.batches:
+            writing.set()
+            assert written.wait(60)
+        if any(key == "confirmed" for key, *_ in commit.state):
+            assert confirmed.wait(60)
+        execute(self, commit)
+
+    async with local_cluster({"alpha": ["a"]}, dir=tmp_path, durability="os") as cluster:
+        a = cluster["a"]
+        await send(a, 1, 5)
+        monkeypatch.setattr(Writer, "_execute", slowly)
+        receipt = await a.multicast("alpha", b"6")
+        await until(writing.is_set)
+        confirming = asyncio.create_task(a.confirm(5))
+        await turns()
+        written.set()
+        await receipt.accepted()
+        await turns()
+        early = confirming.done(), site_of(a).store.confirmed
+        confirmed.set()
+        await confirming
+        assert early == (False, 0)
+        assert site_of(a).store.confirmed == 5
 
 
 @in_loop

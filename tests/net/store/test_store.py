@@ -374,12 +374,15 @@ def test_gaps_come_back_until_they_are_confirmed(tmp_path: Path) -> None:
     again.close_sync()
 
 
-def test_a_closed_store_takes_nothing(tmp_path: Path) -> None:
+def test_a_closed_store_takes_nothing_and_does_not_open_its_file_again(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a.db")
+    write(store, kept(1, 10))
     store.close_sync()
     store.close_sync()
     with pytest.raises(Error, match="the store is closed"):
         store.write(StoreBox(), None)
+    with pytest.raises(Error, match="the store is closed"):
+        store.read(1, 10)
 
 
 def test_everything_queued_is_written_before_the_end(tmp_path: Path) -> None:

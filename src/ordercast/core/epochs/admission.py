@@ -469,6 +469,7 @@ class Admission:
                     self._lists.pop(group, None)
         if refused:
             self._drop(refused)
+        self._window.forget_skipped(self.numbers)
         return refused
 
     def _goes_on(self, group: Group, members: tuple[Site, ...]) -> bool | None:
@@ -506,6 +507,10 @@ class Admission:
         self.settle()
         return self._bytes
 
+    def numbers(self, group: Group) -> bool:
+        """Whether this run has given seqs of the group, and the group is not forgotten since."""
+        return group in self._last or group in self._last_listed
+
     def last_seq(self, group: Group) -> int | None:
         """The seq of the last message to the group. Later ones were refused, perhaps in an earlier
         run. None: not known yet."""
@@ -523,6 +528,6 @@ class Admission:
     def _last_of(self, group: Group, reserved: int) -> int:
         """The seq of the last message. If nothing is reserved, seqs up to `reserved` may be skipped
         ones."""
-        if reserved >= self._window.next_seq(group):
+        if reserved and reserved >= self._window.next_seq(group):
             return reserved
         return self._window.last_seq(group)

@@ -186,6 +186,9 @@ class Manager:
         if member.layout.count - raft.log.snapshot.upto > self.log_entries:
             raft.compact(member.layout.count, member.folds.pack(member.layout))
         if not self.leads:
+            # Sites ask the next manager. If this site is the manager again, the outcome may be
+            # forgotten, and the change would be done a second time.
+            self._wanted.clear()
             self.alarm_at = NEVER
             return
         self.led_at = now
@@ -314,6 +317,9 @@ class Manager:
             self._reports = {n: told for n, told in self._reports.items() if n in numbers}
         self._ends = {n: end for n, end in self._ends.items() if n in numbers}
         self._parts = {at: told for at, told in self._parts.items() if at[0] in numbers}
+        if any(n not in numbers for n in self._proposed):  # a change is over
+            self._proposed = {n: done for n, done in self._proposed.items() if n in numbers}
+            self._counts = {at: n for at, n in self._counts.items() if at[0] in layout.domains}
 
     def _propose_end(self, now: int, change: str, closing: Closing) -> None:
         """Propose the next part of the end, or, with the last part, the end."""

@@ -1,6 +1,6 @@
 """A member's own messages over all its epochs: which are not stable, and which seq is next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ordercast.core.engine import Engine
@@ -12,6 +12,7 @@ from ordercast.model.limits import BATCH_MESSAGES, LEAST_STREAMS, STREAM_BYTES
 from ordercast.model.messages import Batch
 from ordercast.model.options import Options
 
+FEW = 1_024  # groups and lists that are never looked through
 _ENTRY = 28  # bytes of a stream in a layout, beside the name of its origin,
 _MEMBER = 4  # and what counts for each site of a list: reports have them
 
@@ -52,6 +53,7 @@ class Window:
         self._skip = _unstored_by(member.options) * (member.boot - 1)
         # By group, the seqs that are skipped in this run: after the first number, up to the second.
         self._skipped: dict[Group, tuple[int, int]] = {}
+        self._look_at = FEW  # so many of these, before they are looked through again
 
     def ended(self, engine: Engine, included: Mapping[Group, int]) -> None:
         """The engine's epoch is gone. Messages that were stable and that no epoch includes were
@@ -133,6 +135,14 @@ class Window:
             if self._is_open():
                 self._skipped[group] = skipped
         return skipped[1] + 1
+
+    def forget_skipped(self, numbered: Callable[[Group], bool]) -> None:
+        """Forget, now and then, what was skipped in streams that are gone, and that are not
+        `numbered`: nothing is reserved in them. If the site sends there again, seqs are skipped
+        again, above all that it has given."""
+        if len(self._skipped) > self._look_at:
+            kept = {g: at for g, at in self._skipped.items() if numbered(g) or self.knows(g)}
+            self._skipped, self._look_at = kept, max(FEW, 2 * len(kept))
 
     def was_skipped(self, group: Group, seq: int) -> bool:
         """Whether no message of this site has this seq, nor ever will."""

@@ -41,7 +41,7 @@ class PeerList:
         gone = [site for site in self._peers if site not in layout.roster]
         if gone:
             loop = asyncio.get_running_loop()
-            self._timers = [timer for timer in self._timers if not timer.cancelled()]
+            self._timers = [timer for timer in self._timers if timer.when() > loop.time()]
             self._timers.append(loop.call_later(PART_S, self._part, gone))
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
 
 STAGES = ("accepted", "ordered", "stable")
+FEW = 1_024  # groups and lists that are never looked through
 
 
 class StageSource(Protocol):
@@ -89,6 +90,7 @@ class Stages:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}
         self._waiting: dict[tuple[str, Group], deque[tuple[int, asyncio.Future[None]]]] = {}
         self._why_not: str | None = None
+        self._look_at = FEW  # so many groups, before they are looked through again
         self.doubted: dict[
             Group, None
         ] = {}  # groups with awaited seqs that may never have been sent
@@ -103,6 +105,14 @@ class Stages:
         """Messages of earlier runs up to this seq have reached all stages."""
         for stage in STAGES:
             self._last[stage][group] = seq
+
+    def forget(self, needed: Callable[[Group], bool]) -> None:
+        """Forget groups that are not needed, now and then."""
+        if max(map(len, self._last.values())) <= self._look_at:
+            return
+        for stage, last in self._last.items():
+            self._last[stage] = {group: seq for group, seq in last.items() if needed(group)}
+        self._look_at = max(FEW, 2 * max(map(len, self._last.values())))
 
     async def wait(self, stage: str, group: Group, seq: int) -> None:
         if self._last[stage].get(group, 0) >= seq:

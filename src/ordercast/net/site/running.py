@@ -388,11 +388,12 @@ class RunningSite:
         self.rows_due = False
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
-        self._committing.append(self._confirming)
-        if self._confirming:
+        # A list of its own for each commit: who confirms from now on waits for the next one.
+        waiting, self._confirming = self._confirming, []
+        self._committing.append(waiting)
+        if waiting:
             written.confirmed = self.stream.confirmed
             written.confirmed_attempt = self.stream.confirmed_attempt
-            self._confirming = []
         if self._requests:
             written.requests, self._requests = self._requests, []
         if self._answered:

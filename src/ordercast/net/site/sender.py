@@ -166,12 +166,25 @@ class SiteSender:
         if self._core.window.was_skipped(group, seq):
             raise refusal(group, seq)
         if not self._stages.reached(stage, group, seq):
+            if self._was_forgotten(group, seq):
+                return
             last = self.admission.last_seq(group)
             if last is None:
                 self._stages.doubted[group] = None
             elif seq > last:
                 raise refusal(group, seq)
         await self._stages.wait(stage, group, seq)
+
+    def _was_forgotten(self, group: Group, seq: int) -> bool:
+        """Whether the message is in a stream that the cluster has forgotten: it is stable then. A
+        message below the floor may also be reserved, or without a place."""
+        core = self._core
+        floor = core.layout.floors.get((core.name, core.incarnation), 0)
+        return seq <= floor and not (self.admission.numbers(group) or core.window.knows(group))
+
+    def _is_needed(self, group: Group) -> bool:
+        """Whether receipts of the group cannot be answered by the layout alone."""
+        return group in self._core.layout.groups or self._core.window.knows(group)
 
     async def flush(self, until: str) -> None:
         if until not in STAGES:
@@ -196,4 +209,5 @@ class SiteSender:
             self._stages.refuse(group, first)
         if refused:
             self.receipts = self.receipts.refuse(refused)
+        self._stages.forget(self._is_needed)
         self.grant()

@@ -53,6 +53,9 @@ from ordercast.net.store.rows import (
     state_row,
 )
 
+FEW = 1_000  # places that are never looked through
+_ELSEWHERE = 4_096  # groups that are remembered as passing elsewhere
+
 Rows: TypeAlias = dict[OwnBatch, tuple[int, Vector]]
 """Of own batches: the row, and the causal past in the row."""
 
@@ -387,7 +390,7 @@ class Ledger:
     def _prune(self) -> None:
         """Forget the places of rows that the core no longer needs. This is done only now and
         then."""
-        if len(self._places) > 1_000 + 2 * self._pruned:
+        if len(self._places) > FEW + 2 * self._pruned:
             first = self.needed()
             self._places = {place: at for place, at in self._places.items() if at[0] >= first}
             self._pruned = len(self._places)
@@ -402,6 +405,8 @@ class Ledger:
         for key in gone:
             del self._own[key]
             if not is_implicit(key[0]):
+                if len(self._elsewhere) >= _ELSEWHERE:
+                    self._elsewhere.clear()  # those that are still there are learnt again
                 self._elsewhere.add(key[0])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
-from ordercast.model.errors import Forgotten
+from ordercast.model.errors import Error, Forgotten
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.events import ENTERED, parse_opening, parse_rollback
 from ordercast.net.store.file import connect_to_read, logged_in, store_error, whole_from
@@ -28,10 +28,13 @@ _ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER 
 
 
 class LogReader:
+    """After `close` it does not open the file again: the file may be another process's by then."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
+        self._closed = False
         self._next = (0, 0)  # a position, and the row where the batch with it begins or follows
 
     def first(self) -> int:
@@ -74,11 +77,14 @@ class LogReader:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             if self._db is not None:
                 self._db.close()
                 self._db = None
 
     def _connection(self) -> sqlite3.Connection:
+        if self._closed:
+            raise Error(f"{self._path}: the store is closed")
         if self._db is None:
             self._db = connect_to_read(self._path)
         return self._db
