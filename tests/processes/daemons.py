@@ -30,6 +30,7 @@ class Daemons:
         name: str = "demo",
         tables: str = "",
         metrics: bool = False,
+        clients: bool = False,
         tls: bool = False,
         in_process: bool = False,
         **options: object,
@@ -39,9 +40,11 @@ class Daemons:
         self.in_process = in_process  # verbs that start no daemon
         self._added: list[subprocess.Popen[bytes]] = []
         self.sites = sorted({site for members in groups.values() for site in members})
-        ports = free_ports(2 * len(self.sites))
+        count = len(self.sites)
+        ports = free_ports(3 * count)
         self.address = dict(zip(self.sites, ports, strict=False))
-        self.metrics = dict(zip(self.sites, ports[len(self.sites) :], strict=True))
+        self.metrics = dict(zip(self.sites, ports[count:], strict=False))
+        self.clients = dict(zip(self.sites, ports[2 * count :], strict=True))
         self.file = place / "cluster.toml"
         self.dir = place / ".ordercast" / name
         lines = ["[cluster]", f'name = "{name}"']
@@ -53,6 +56,8 @@ class Daemons:
             lines += [f"[sites.{site}]", f'address = "127.0.0.1:{self.address[site]}"']
             if metrics:
                 lines.append(f'metrics = "127.0.0.1:{self.metrics[site]}"')
+            if clients:
+                lines.append(f'clients = "127.0.0.1:{self.clients[site]}"')
         lines.append("[groups]")
         lines += [f"{group} = {json.dumps(list(members))}" for group, members in groups.items()]
         self.file.write_text("\n".join(lines) + "\n", encoding="utf-8")

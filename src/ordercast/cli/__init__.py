@@ -25,6 +25,7 @@ VERBS = (
     Verb("protocol", "switch the ordering protocol of a running cluster"),
     Verb("voter", "choose the sites that decide changes of a running cluster"),
     Verb("epoch", "the open epochs of a running cluster, and changes under way"),
+    Verb("context", "name places where verbs go: addresses of daemons, and a certificate"),
     Verb("certs", "make the certificates of a cluster"),
     Verb("bench", "how fast sites are on this machine, under load"),
     Verb("export", "write the stores of a cluster as a history"),

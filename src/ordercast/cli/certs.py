@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         write_certificates,
     )
 
-    cluster, _ = cluster_of(args)
+    cluster, _ = cluster_of(args, "certs")
     if args.out is not None:
         directory = Path(args.out)
     elif cluster.tls is not None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
-from ordercast.cli.runtime import action_and_cluster, dir_argument, elsewhere, new_argument, say
+from ordercast.cli.destination import dir_argument, local_destination
+from ordercast.cli.runtime import action_and_cluster, elsewhere, new_argument, say
 from ordercast.cli.status import ask
 from ordercast.model.errors import ConfigError
 
@@ -59,10 +60,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.cluster.directory import require_own
-    from ordercast.net.cluster.file import read_cluster
     from ordercast.net.cluster.processes import require_site
 
-    action, file, *sites = action_and_cluster(args.words, ACTIONS, "cluster")
+    action, file, sites = action_and_cluster(args, ACTIONS, "cluster")
     if args.detach and action != "up":
         raise UsageError(f"cluster {action}: --detach is for 'up'")
     if args.new and action not in ("up", "restart"):
@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     if len(sites) != wanted:
         what = "needs one SITE" if wanted else f"takes no site, so not {sites[0]!r}"
         raise UsageError(f"cluster {action}: {what}; see 'ordercast cluster --help'")
-    cluster = read_cluster(file)
-    directory = cluster.directory(args.dir)
+    place = local_destination(args, file, "cluster")
+    cluster, directory = place.cluster, place.directory
     require_own(directory)
     for site in sites:
         require_site(cluster, site, directory)

@@ -22,6 +22,7 @@ from ordercast.model.version import __version__
 
 STREAMS = ("node", "tail")  # verbs that go on printing
 GOOD, INCOMPLETE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+MISSING = "the following arguments are required:"
 
 
 class UsageError(Error):
@@ -62,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
             name = argument.partition("=")[0]
             if name.startswith("--") and name not in options:
                 self.error(f"there is no option {name!r}{_nearest_option(name, options)}")
-        args, rest = self.parse_known_args(argv)
+        args, rest = self.parse_known_intermixed_args(argv)  # words may stand among options
         if rest:
             what = "there is no option" if rest[0].startswith("-") else "one argument too many:"
             self.error(f"{what} {rest[0]!r}")

@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.cluster.processes import sites_here
 
-    cluster, directory = cluster_of(args)
+    cluster, directory = cluster_of(args, "doctor")
     sites = asyncio.run(ask(cluster, sites_here(cluster, directory), directory))
     findings = list(examine(cluster, directory, sites))
     well = all(finding.level != WRONG for finding in findings)

@@ -2,21 +2,17 @@
 
 import argparse
 import asyncio
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
+from ordercast.cli.destination import Destination, destination
 from ordercast.cli.requests import request_arguments, site_to_ask, status_of, with_managers_view
 from ordercast.cli.runtime import (
     absences,
     broken_links,
     cluster_arguments,
-    cluster_of,
     table_lines,
 )
-
-if TYPE_CHECKING:
-    from ordercast.net.cluster.config import Cluster
 
 DESCRIPTION = """\
 Show the open epoch of every domain of a running cluster: its protocol, sites and
@@ -27,21 +23,22 @@ which groups are frozen because all their members are."""
 EXAMPLE = """\
 example:
   ordercast epoch cluster.toml
+  ordercast epoch --context shop
   ordercast epoch cluster.toml --via b --json"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
+    cluster_arguments(parser, remote=True)
     request_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    cluster, directory = cluster_of(args)
-    via = site_to_ask(cluster, directory, args.via)
+    place = destination(args, args.cluster, "epoch")
+    via = site_to_ask(place, args.via)
     try:
-        view = asyncio.run(_ask(cluster, directory, via, args.timeout))
+        view = asyncio.run(_ask(place, via, args.timeout))
     except TimeoutError:
-        complain(f"site {via} does not answer")
+        complain(f"site {via} does not answer" if via else "no daemon answers")
         return INCOMPLETE
     if args.json:
         print_json(view)
@@ -50,15 +47,16 @@ def run(args: argparse.Namespace) -> int:
     return GOOD
 
 
-async def _ask(cluster: "Cluster", directory: Path, via: str, patience_s: float) -> dict[str, Any]:
+async def _ask(place: Destination, via: str, patience_s: float) -> dict[str, Any]:
     async with asyncio.timeout(patience_s):
-        status = await status_of(cluster, via, directory)
-        status = await with_managers_view(cluster, directory, status)
+        status = await status_of(place, via)
+        status = await with_managers_view(place, status)
     fields = (
         "sites", "records", "manager", "voters", "epochs", "changes", "suspects", "apart",
         "standing", "excluded", "frozen", "flush",
     )  # fmt: skip
-    return {"cluster": cluster.name, "via": via, **{name: status[name] for name in fields}}
+    found = {"cluster": status["cluster"], "via": status["site"]}
+    return {**found, **{name: status[name] for name in fields}}
 
 
 _COLUMNS = ("epoch", "protocol", "builder", "sites", "groups")

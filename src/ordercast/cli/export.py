@@ -5,8 +5,9 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.command import GOOD, print_json
-from ordercast.cli.runtime import cluster_arguments, cluster_of, say
+from ordercast.cli.command import GOOD, MISSING, UsageError, print_json
+from ordercast.cli.destination import dir_argument, first_word_is_cluster, local_destination
+from ordercast.cli.runtime import say
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -23,16 +24,23 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
-    parser.add_argument("out", metavar="OUT", help="the directory to write")
+    parser.add_argument(
+        "words", nargs="+", metavar="CLUSTER OUT", help="the cluster file, the directory to write"
+    )
+    dir_argument(parser)
     parser.add_argument("--replace", action="store_true", help="replace a history that is there")
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.export.history import export
 
-    cluster, directory = cluster_of(args)
-    out = Path(args.out)
+    file = args.words.pop(0) if first_word_is_cluster(args.words, args) else None
+    if len(args.words) != 1:
+        what = f"one argument too many: {args.words[1]!r}" if args.words else f"{MISSING} OUT"
+        raise UsageError(f"{what}; see 'ordercast export --help'")
+    place = local_destination(args, file, "export")
+    cluster, directory = place.cluster, place.directory
+    out = Path(args.words[0])
     quiet = _quiet(cluster, directory)
     progress = None if args.json else _progress
     done = export(directory, out, ended=list(quiet), replace=args.replace, progress=progress)

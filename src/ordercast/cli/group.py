@@ -2,10 +2,10 @@
 
 import argparse
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, print_json
+from ordercast.cli.destination import Destination, LocalDestination, RemoteDestination
 from ordercast.cli.requests import (
     request_arguments,
     request_change,
@@ -18,7 +18,6 @@ from ordercast.model.names import require_name
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
-    from ordercast.net.cluster.config import Cluster
 
 ACTIONS = {
     "list": "",
@@ -58,12 +57,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    action, cluster, directory, names = action_of(args, "group", ACTIONS)
+    action, place, names = action_of(args, "group", ACTIONS)
     if action == "list":
-        return _list(args, cluster, directory)
+        return _list(args, place)
     for name in names:
         require_name(name, f"group {action}")
-    return request_change(args, cluster, directory, _edits(action, *names))
+    return request_change(args, place, _edits(action, *names))
 
 
 def _edits(action: str, name: str, *sites: str) -> list["Edit"]:
@@ -81,20 +80,22 @@ def _edits(action: str, name: str, *sites: str) -> list["Edit"]:
 # --- the list -------------------------------------------------------------------------------------
 
 
-def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
+def _list(args: argparse.Namespace, place: Destination) -> int:
     from ordercast.net.site.layout_view import epochs_told
 
-    if args.via is not None:
-        via: str | None = site_to_ask(cluster, directory, args.via)
+    if args.via is not None or isinstance(place, RemoteDestination):
+        via: str | None = site_to_ask(place, args.via)
     else:
-        via = site_that_answers(cluster, directory)
+        via = site_that_answers(place.cluster, place.directory)
     excluded: list[str] = []
     frozen: dict[str, list[str]] = {}
     if via is not None:
-        status = asyncio.run(status_of(cluster, via, directory))
+        status = asyncio.run(status_of(place, via))
+        via = status["site"]
         epochs, excluded, frozen = status["epochs"], list(status["excluded"]), status["frozen"]
     else:
-        epochs = epochs_told(cluster.first_layout())
+        assert isinstance(place, LocalDestination)
+        epochs = epochs_told(place.cluster.first_layout())
     rows: dict[str, dict[str, Any]] = {
         group: {**row, "epoch": epoch["epoch"]}
         for epoch in epochs
@@ -105,7 +106,7 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
         builders = sorted({epoch["builder"] for epoch in epochs})
         print_json(
             {
-                "cluster": cluster.name,
+                "cluster": place.name,
                 "source": "file" if via is None else "running",
                 "via": via,
                 "builder": ",".join(builders),
@@ -121,7 +122,7 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
         lines.append((group, row["primary"], ", ".join(row["members"]) + relays))
     print("\n".join([*table_lines(lines), *absences(excluded, frozen)]))
     if via is None:
-        say(f"of {cluster.source}, with which the cluster is founded: no site of it answers here")
+        say(f"of {place.source}, with which the cluster is founded: no site of it answers here")
     else:
         say(f"of the running cluster, as site {via} knows it")
     return GOOD

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from ordercast.net.cluster.addresses import parse_address, require_loopback
     from ordercast.net.daemon.daemon import LateSite, run_daemon
 
-    cluster, directory = cluster_of(args)
+    cluster, directory = cluster_of(args, "node")
     others: dict[str, tuple[str, int]] = {}
     for option in ("address", "metrics", "clients"):
         value = getattr(args, option)

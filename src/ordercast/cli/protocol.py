@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
     if args.words == ["list"]:
         return _list(args)
-    action, cluster, directory, names = action_of(args, "protocol", ACTIONS)
+    action, place, names = action_of(args, "protocol", ACTIONS)
     if action == "list":
         return _list(args)
     protocol_named(names[0])
-    return request_change(args, cluster, directory, _edits(args, names[0]))
+    return request_change(args, place, _edits(args, names[0]))
 
 
 def _edits(args: argparse.Namespace, protocol: str) -> list["Edit"]:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
+from ordercast.cli.destination import Destination, RemoteDestination
 from ordercast.cli.runtime import elsewhere
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, NotGranted
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
@@ -47,8 +48,11 @@ def seconds(text: str) -> float:
     return value
 
 
-def site_to_ask(cluster: "Cluster", directory: Path, via: str | None) -> str:
-    """The site named, which must run, else one whose daemon answers."""
+def site_to_ask(place: Destination, via: str | None) -> str:
+    """The site named, which must run, else one whose daemon answers; elsewhere "": whichever."""
+    if isinstance(place, RemoteDestination):
+        return via or ""
+    cluster, directory = place.cluster, place.directory
     from ordercast.net.cluster.processes import require_site
     from ordercast.net.cluster.sockets import answers
 
@@ -88,27 +92,23 @@ def site_that_answers(
     return None
 
 
-async def status_of(cluster: "Cluster", site: str, directory: Path) -> dict[str, Any]:
+async def status_of(place: Destination, site: str) -> dict[str, Any]:
     """A site's status and, as `sites`, the roster it knows."""
-    from ordercast.net.client.client import connect
-
     async with (
         asyncio.timeout(ANSWER_S),
-        connect(cluster, site, directory, start_s=ANSWER_S, flush_s=0.1) as client,
+        place.client(site, start_s=ANSWER_S, flush_s=0.1) as client,
     ):
         return {**await client.status(), "sites": list(client.sites)}
 
 
-async def with_managers_view(
-    cluster: "Cluster", directory: Path, status: dict[str, Any]
-) -> dict[str, Any]:
+async def with_managers_view(place: Destination, status: dict[str, Any]) -> dict[str, Any]:
     """The status with what only the manager knows: who has not closed an epoch, who is suspected,
     which sites do not hear each other. Unchanged where the manager runs elsewhere."""
     manager = status["manager"]
     if manager is None or manager == status["site"]:
         return status
     try:
-        view = await status_of(cluster, manager, directory)
+        view = await status_of(place, manager)
     except (Error, TimeoutError):
         return status
     known = {change["change"]: change["waits_for"] for change in view["changes"]}
@@ -126,32 +126,31 @@ async def with_managers_view(
 @dataclass
 class _Outcome:
     done: bool = False
+    via: str = ""
     manager: str | None = None
     epochs: list[int] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
     why: str = ""
 
 
-def request_change(
-    args: argparse.Namespace, cluster: "Cluster", directory: Path, edits: Sequence["Edit"]
-) -> int:
+def request_change(args: argparse.Namespace, place: Destination, edits: Sequence["Edit"]) -> int:
     """Ask for one change of all the edits, wait for it, and print what became of it."""
     from ordercast.net.site.changes import new_change_name
     from ordercast.net.site.layout_view import edit_told
 
-    via = site_to_ask(cluster, directory, args.via)
+    via = site_to_ask(place, args.via)
     name = new_change_name()
     begun = time.monotonic()
-    outcome = asyncio.run(_request(cluster, directory, via, args.timeout, name, edits))
+    outcome = asyncio.run(_request(place, via, args.timeout, name, edits))
     took = time.monotonic() - begun
     words = [edit_told(edit) for edit in edits]
     if args.json:
         print_json(
             {
-                "cluster": cluster.name,
+                "cluster": place.name,
                 "change": name,
                 "edits": words,
-                "via": via,
+                "via": outcome.via or via,
                 "done": outcome.done,
                 "manager": outcome.manager,
                 "epochs": outcome.epochs,
@@ -165,51 +164,47 @@ def request_change(
     if not outcome.done:
         complain(
             f"not done after {took:.1f} s: {outcome.why}; it may still be done:"
-            f" 'ordercast epoch {cluster.source}'"
+            f" 'ordercast epoch {place.source}'"
         )
     return GOOD if outcome.done else INCOMPLETE
 
 
 async def _request(
-    cluster: "Cluster",
-    directory: Path,
+    place: Destination,
     via: str,
     patience_s: float,
     name: str,
     edits: Sequence["Edit"],
 ) -> _Outcome:
-    from ordercast.net.client.client import connect
-
     outcome = _Outcome()
     try:
-        async with connect(
-            cluster, via, directory, start_s=patience_s, patience_s=patience_s, flush_s=0.1
+        async with place.client(
+            via, start_s=patience_s, patience_s=patience_s, flush_s=0.1
         ) as client:
+            outcome.via = client.site
             try:
                 async with asyncio.timeout(patience_s):
                     await client.change(*edits, name=name)
                 outcome.done = True
             except TimeoutError:
-                await _find_out(outcome, client, cluster, directory, name)
+                await _find_out(outcome, client, place, name)
             else:
                 async with asyncio.timeout(ANSWER_S):
                     status = await client.status()
                 outcome.manager = status["manager"]
                 outcome.epochs = [epoch["epoch"] for epoch in status["epochs"]]
-    except ConfigError:
+    except (ConfigError, NotGranted):
         raise
     except (Error, TimeoutError) as error:
         outcome.why = str(error) or f"site {via} does not answer"
     return outcome
 
 
-async def _find_out(
-    outcome: _Outcome, client: "Client", cluster: "Cluster", directory: Path, name: str
-) -> None:
+async def _find_out(outcome: _Outcome, client: "Client", place: Destination, name: str) -> None:
     """Say what a change waits for, as far as this machine can know it."""
     async with asyncio.timeout(ANSWER_S):
         status = await client.status()
-    status = await with_managers_view(cluster, directory, status)
+    status = await with_managers_view(place, status)
     outcome.manager = manager = status["manager"]
     outcome.epochs = [epoch["epoch"] for epoch in status["epochs"]]
     under_way = {change["change"]: change for change in status["changes"]}

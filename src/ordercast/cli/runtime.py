@@ -1,4 +1,4 @@
-"""What the runtime verbs share: the cluster file and its directory, and printing as they go."""
+"""What the runtime verbs share: the words that say where they go, and printing as they go."""
 
 import argparse
 import json
@@ -8,24 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import UsageError, is_verb
+from ordercast.cli.destination import (
+    Destination,
+    destination,
+    dir_argument,
+    first_word_is_cluster,
+    goes_elsewhere,
+    local_destination,
+    place_arguments,
+)
 from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
 
 
-def cluster_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("cluster", metavar="CLUSTER", help="the cluster file")
-    dir_argument(parser)
-
-
-def dir_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--dir",
-        metavar="DIR",
-        help="where stores and sockets are (default: the environment's ORDERCAST_DIR, 'dir' of the"
-        " cluster file, or .ordercast/NAME beside it)",
-    )
+def cluster_arguments(parser: argparse.ArgumentParser, *, remote: bool = False) -> None:
+    """`remote`: the verb may go to daemons of a context too."""
+    parser.add_argument("cluster", metavar="CLUSTER", nargs="?", help="the cluster file")
+    if remote:
+        place_arguments(parser)
+    else:
+        dir_argument(parser)
 
 
 def new_argument(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +40,10 @@ def new_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def cluster_of(args: argparse.Namespace) -> tuple["Cluster", Path]:
+def cluster_of(args: argparse.Namespace, verb: str) -> tuple["Cluster", Path]:
     """The cluster of the arguments and its directory."""
-    from ordercast.net.cluster.file import read_cluster
-
-    cluster = read_cluster(args.cluster)
-    return cluster, cluster.directory(args.dir)
+    found = local_destination(args, args.cluster, verb)
+    return found.cluster, found.directory
 
 
 def elsewhere(cluster: "Cluster", directory: Path) -> str:
@@ -58,19 +60,17 @@ def elsewhere(cluster: "Cluster", directory: Path) -> str:
 def action_arguments(parser: argparse.ArgumentParser, words: str) -> None:
     """Of a verb with actions: `words` shows all of them, for the help."""
     parser.add_argument("words", nargs="+", metavar=words, help="see above")
-    dir_argument(parser)
+    place_arguments(parser)
 
 
 def action_of(
     args: argparse.Namespace, verb: str, actions: Mapping[str, str]
-) -> tuple[str, "Cluster", Path, list[str]]:
-    """The action of the arguments, the cluster, its directory, and the words after them.
+) -> tuple[str, Destination, list[str]]:
+    """The action of the arguments, where it goes, and the words after them.
 
     `actions` says which words each action takes after `ACTION CLUSTER`: `NAME SITE...`, say.
     """
-    from ordercast.net.cluster.file import read_cluster
-
-    action, file, *rest = action_and_cluster(args.words, list(actions), verb)
+    action, file, rest = action_and_cluster(args, list(actions), verb)
     wanted = actions[action].split()
     if len(rest) < len(wanted):
         raise UsageError(
@@ -79,13 +79,14 @@ def action_of(
         )
     if len(rest) > len(wanted) and not actions[action].endswith("..."):
         raise UsageError(f"{verb} {action}: one argument too many: {rest[len(wanted)]!r}")
-    cluster = read_cluster(file)
-    return action, cluster, cluster.directory(args.dir), rest
+    return action, destination(args, file, f"{verb} {action}"), rest
 
 
-def action_and_cluster(words: Sequence[str], actions: Sequence[str], verb: str) -> list[str]:
-    """`ACTION CLUSTER …`, also written `CLUSTER ACTION …`; the action comes first in the result."""
-    given = list(words)
+def action_and_cluster(
+    args: argparse.Namespace, actions: Sequence[str], verb: str
+) -> tuple[str, str | None, list[str]]:
+    """`ACTION [CLUSTER] …`, also written `CLUSTER ACTION …`: the action, the file, the rest."""
+    given = list(args.words)
     if len(given) > 1 and given[0] not in actions and given[1] in actions:
         given[0], given[1] = given[1], given[0]
     if given[0] not in actions:
@@ -95,9 +96,12 @@ def action_and_cluster(words: Sequence[str], actions: Sequence[str], verb: str) 
         raise UsageError(
             f"{verb}: there is no action {given[0]!r}{hint}; see 'ordercast {verb} --help'"
         )
-    if len(given) < 2:
-        raise UsageError(f"{verb} {given[0]}: CLUSTER is missing; see 'ordercast {verb} --help'")
-    return given
+    action, *rest = given
+    if first_word_is_cluster(rest, args):
+        return action, rest[0], rest[1:]
+    if not rest and not goes_elsewhere(args):
+        raise UsageError(f"{verb} {action}: CLUSTER is missing; see 'ordercast {verb} --help'")
+    return action, None, rest
 
 
 def absences(

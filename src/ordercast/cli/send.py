@@ -12,17 +12,24 @@ from typing import TYPE_CHECKING
 from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
+    MISSING,
     UsageError,
     complain,
     one_of,
     print_json,
     whole_number,
 )
+from ordercast.cli.destination import (
+    Destination,
+    LocalDestination,
+    destination,
+    first_word_is_cluster,
+    place_arguments,
+)
 from ordercast.cli.input_lines import input_lines
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.cli.requests import any_site, seconds, site_that_answers, status_of
-from ordercast.cli.runtime import cluster_arguments, cluster_of
-from ordercast.model.errors import ConfigError, Error, UnknownGroup
+from ordercast.cli.requests import any_site, seconds, site_that_answers
+from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
 from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
 
 UNTIL = ("accepted", "ordered", "stable")
 PROGRESS_S = 1.0
+ANSWER_S = 2.0
 COUNTED = 4_096  # receipts held before those that are done are let go
 
 DESCRIPTION = """\
@@ -48,9 +56,14 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
-    parser.add_argument("group", metavar="GROUP", help="the group, or groups joined by commas")
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="the message; - for lines of input")
+    parser.add_argument(
+        "words",
+        metavar="CLUSTER GROUP [TEXT]",
+        nargs="+",
+        help="the cluster file; the group, or groups joined by commas; the message, or - for lines"
+        " of input",
+    )
+    place_arguments(parser)
     parser.add_argument(
         "--from", dest="origin", metavar="SITE", help="through this site (default: one that runs)"
     )
@@ -72,20 +85,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _words(args: argparse.Namespace) -> str | None:
+    """The group and the text, as arguments of their own. Returns the cluster file, if one is
+    named."""
+    words = list(args.words)
+    file = words.pop(0) if first_word_is_cluster(words, args) else None
+    if not words or len(words) > 2:
+        what = f"one argument too many: {words[2]!r}" if words else f"{MISSING} GROUP"
+        raise UsageError(f"{what}; see 'ordercast send --help'")
+    args.group, args.text = words[0], words[1] if len(words) == 2 else None
+    return file
+
+
 def run(args: argparse.Namespace) -> int:
+    file = _words(args)
     if args.text is None and args.size is None:
         raise UsageError("nothing to send: give TEXT, - or --size; see 'ordercast send --help'")
     if args.text is not None and args.size is not None:
         raise UsageError("TEXT and --size contradict each other; see 'ordercast send --help'")
     if args.text == "-" and args.count is not None:
         raise UsageError("--count does not go with -; see 'ordercast send --help'")
-    cluster, directory = cluster_of(args)
+    place = destination(args, file, "send")
     groups = args.group.split(",")
-    if args.size is not None and args.size > cluster.limits.message_bytes:
-        raise ConfigError(f"--size: {args.size} is above {cluster.limits.message_bytes} bytes")
-    origin = _origin(args, cluster, directory, groups)
+    origin = args.origin or ""
+    if isinstance(place, LocalDestination):
+        most = place.cluster.limits.message_bytes
+        if args.size is not None and args.size > most:
+            raise ConfigError(f"--size: {args.size} is above {most} bytes")
+        origin = _origin(args, place.cluster, place.directory, groups)
     sending = _Sending(args, groups[0] if len(groups) == 1 else groups, origin)
-    return asyncio.run(sending.run(cluster, directory))
+    return asyncio.run(sending.run(place))
 
 
 def _origin(
@@ -118,20 +147,19 @@ class _Sending:
         self.error = ""
         self._receipts: deque[ClientReceipt] = deque()  # of those that are not there yet
 
-    async def run(self, cluster: "Cluster", directory: Path) -> int:
-        from ordercast.net.client.client import connect
-
+    async def run(self, place: Destination) -> int:
         begun = time.monotonic()
         try:
             async with (
                 asyncio.timeout(self.args.timeout),
-                connect(cluster, self.origin, directory, flush_s=1.0) as client,
+                place.client(self.origin, flush_s=1.0) as client,
             ):
+                self.origin = client.site
                 await self._send_all(client)
         except TimeoutError:
-            why = await self._why_not(cluster, directory)
+            why = await self._why_not(place)
             self.error = f"gave up after {self.args.timeout:g} s{why}"
-        except ConfigError:
+        except (ConfigError, NotGranted):
             raise
         except UnknownGroup as error:
             if not self.sent:
@@ -141,10 +169,11 @@ class _Sending:
             self.error = str(error)
         return self._report(time.monotonic() - begun)
 
-    async def _why_not(self, cluster: "Cluster", directory: Path) -> str:
+    async def _why_not(self, place: Destination) -> str:
         """What keeps the site from sending, as far as it says."""
         with suppress(Error, TimeoutError):
-            status = await status_of(cluster, self.origin, directory)
+            async with asyncio.timeout(ANSWER_S), place.client(self.origin, flush_s=0.1) as client:
+                status = await client.status()
             return f": {status['why_not']}" if status["why_not"] else ""
         return ""
 

@@ -2,10 +2,10 @@
 
 import argparse
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, UsageError, print_json
+from ordercast.cli.destination import Destination, LocalDestination
 from ordercast.cli.requests import request_arguments, request_change, site_to_ask, status_of
 from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.errors import ConfigError
@@ -45,31 +45,35 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ordercast.model.epochs import AddSite, RetireSite
 
-    action, cluster, directory, names = action_of(args, "site", ACTIONS)
+    action, place, names = action_of(args, "site", ACTIONS)
     if args.address is not None and action != "add":
         raise UsageError(f"site {action}: --address is for 'add'")
     if action == "list":
-        return _list(args, cluster, directory)
+        return _list(args, place)
     site = require_name(names[0], f"site {action}")
     if action == "retire":
-        return request_change(args, cluster, directory, [RetireSite(site)])
-    code = request_change(args, cluster, directory, [AddSite(site, _address(args, cluster, site))])
-    if code == GOOD and not args.json and site not in cluster.sites:
+        return request_change(args, place, [RetireSite(site)])
+    cluster = place.cluster if isinstance(place, LocalDestination) else None
+    code = request_change(args, place, [AddSite(site, _address(args, cluster, site))])
+    if code == GOOD and not args.json and cluster is not None and site not in cluster.sites:
         if cluster.tls is not None:
             say(f"its certificate: 'ordercast certs {cluster.source} --site {site}'")
         say(f"run it: 'ordercast node {cluster.source} --site {site} --address {args.address}'")
     return code
 
 
-def _address(args: argparse.Namespace, cluster: "Cluster", site: str) -> str:
-    """In the form of the cluster file; empty for a site that is in the file."""
+def _address(args: argparse.Namespace, cluster: "Cluster | None", site: str) -> str:
+    """In the form of the cluster file; empty for a site that is in the file. Without a file the
+    sites judge it themselves."""
     from ordercast.net.cluster.addresses import parse_address, require_loopback
 
     if args.address is None:
-        if site in cluster.sites:
+        if cluster is not None and site in cluster.sites:
             return ""
         raise UsageError("site add: --address HOST:PORT is missing; see 'ordercast site --help'")
     address = parse_address(args.address, "--address")
+    if cluster is None:
+        return str(args.address)
     if cluster.tls is None and not cluster.insecure:
         require_loopback({site: address})
     for other, known in cluster.addresses().items():
@@ -78,9 +82,10 @@ def _address(args: argparse.Namespace, cluster: "Cluster", site: str) -> str:
     return str(args.address)
 
 
-def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
-    via = site_to_ask(cluster, directory, args.via)
-    status = asyncio.run(status_of(cluster, via, directory))
+def _list(args: argparse.Namespace, place: Destination) -> int:
+    via = site_to_ask(place, args.via)
+    status = asyncio.run(status_of(place, via))
+    via = status["site"]
     groups: dict[str, list[str]] = {site: [] for site in status["sites"]}
     for epoch in status["epochs"]:
         for group, row in epoch["groups"].items():
@@ -91,9 +96,7 @@ def _list(args: argparse.Namespace, cluster: "Cluster", directory: Path) -> int:
         for site, names in groups.items()
     }
     if args.json:
-        print_json(
-            {"cluster": cluster.name, "via": via, "manager": status["manager"], "sites": rows}
-        )
+        print_json({"cluster": place.name, "via": via, "manager": status["manager"], "sites": rows})
         return GOOD
     lines = [("site", "voter", "groups")]
     for site, row in rows.items():

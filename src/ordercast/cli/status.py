@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
+from ordercast.cli.destination import (
+    Destination,
+    LocalDestination,
+    RemoteDestination,
+    destination,
+)
 from ordercast.cli.runtime import (
     absences,
     broken_links,
     cluster_arguments,
-    cluster_of,
     elsewhere,
     print_line,
     table_lines,
 )
 from ordercast.cli.screen import Screen, coloured, has_colours
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -31,18 +38,21 @@ ANSWER_S = 2.0
 DESCRIPTION = """\
 Ask the running sites of a cluster how they are: those of the file, and those that were
 added and have a store here. Sites of which this directory has nothing (they run on
-other machines) are shown as 'elsewhere', those that have left as 'retired'. The exit
-code is 1 when a site that belongs here does not answer or is not healthy, and when
-the directory has nothing of the cluster at all; then the last line says where it is."""
+other machines) are asked at their addresses for clients, with the certificate of a
+site that is here, or shown as 'elsewhere'; those that have left as 'retired'. With a
+context all sites of the cluster are asked, from any machine. The exit code is 1 when
+a site that is not elsewhere does not answer or is not healthy, and when the directory
+has nothing of the cluster at all; then the last line says where it is."""
 
 EXAMPLE = """\
 example:
   ordercast status cluster.toml
-  ordercast status cluster.toml --watch"""
+  ordercast status cluster.toml --watch
+  ordercast status --context shop"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
+    cluster_arguments(parser, remote=True)
     parser.add_argument("--site", metavar="SITE", help="this site only")
     parser.add_argument(
         "--watch",
@@ -52,40 +62,125 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.cluster.processes import require_site, sites_here
-
-    cluster, directory = cluster_of(args)
-    if args.site is not None:
-        require_site(cluster, args.site, directory)
+    place = destination(args, args.cluster, "status")
     in_place = args.watch and not args.json and sys.stdout.isatty()
     with Screen() if in_place else nullcontext() as screen:
         while True:
-            sites = sites_here(cluster, directory) if args.site is None else [args.site]
-            found = asyncio.run(ask(cluster, sites, directory))
-            whole = {"cluster": cluster.name, "dir": str(directory), "sites": found}
+            found = asyncio.run(_ask_all(place, args.site))
+            directory = str(place.directory) if isinstance(place, LocalDestination) else ""
+            whole = {"cluster": place.name, "dir": directory, "sites": found}
             if args.watch and args.json:
                 print_line(whole)
             elif args.json:
                 print_json(whole)
             elif screen is not None:
                 now = time.strftime("%H:%M:%S")
-                screen.draw(f"{as_table(found)}\n\n{cluster.name} at {now}; Ctrl-C ends")
+                screen.draw(f"{as_table(found)}\n\n{place.name} at {now}; Ctrl-C ends")
             else:
                 print(as_table(found), flush=True)
             if not args.watch:
-                return _verdict(cluster, directory, found)
+                return _verdict(place, found)
             time.sleep(EVERY_S)
 
 
-def _verdict(cluster: "Cluster", directory: Path, found: dict[str, dict[str, Any]]) -> int:
-    from ordercast.net.cluster.processes import is_known, sites_here
-
-    if not any(is_known(directory, site) for site in sites_here(cluster, directory)):
+def _verdict(place: Destination, found: dict[str, dict[str, Any]]) -> int:
+    if isinstance(place, LocalDestination) and not _anything(place, found):
+        cluster, directory = place.cluster, place.directory
         told = elsewhere(cluster, directory) or "; --dir, ORDERCAST_DIR or 'dir' names another one"
         complain(f"looked in {directory.absolute()}: nothing of cluster {cluster.name!r}{told}")
         return INCOMPLETE
     well = all(site["state"] in _WELL for site in found.values())
     return GOOD if well else INCOMPLETE
+
+
+def _anything(place: LocalDestination, found: dict[str, dict[str, Any]]) -> bool:
+    """Whether the directory has something of the cluster, or a site answers from elsewhere."""
+    from ordercast.net.cluster.processes import is_known, sites_here
+
+    here = sites_here(place.cluster, place.directory)
+    known = any(is_known(place.directory, site) for site in here)
+    return known or any("position" in status for status in found.values())
+
+
+async def _ask_all(place: Destination, site: str | None) -> dict[str, dict[str, Any]]:
+    if isinstance(place, RemoteDestination):
+        return await _ask_elsewhere(place, site)
+    from ordercast.net.cluster.processes import require_site, sites_here
+
+    cluster, directory = place.cluster, place.directory
+    if site is not None:
+        require_site(cluster, site, directory)
+    sites = sites_here(cluster, directory) if site is None else [site]
+    found = await ask(cluster, sites, directory)
+    return {**found, **await _ask_beyond(place, found)}
+
+
+async def _ask_beyond(
+    place: LocalDestination, found: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Sites of the file that are on other machines, and have an address for clients there: with the
+    certificate of a site that is here."""
+    from ordercast.net.client.endpoints import Credentials
+    from ordercast.net.cluster.contexts import Context
+
+    tls, sites = place.cluster.tls, place.cluster.sites
+    there = {site: sites[site].clients for site in found if site in sites}
+    doors = {
+        site: f"tls://{door[0]}:{door[1]}"
+        for site, door in there.items()
+        if door is not None and found[site]["state"] == "elsewhere"
+    }
+    if tls is None or not doors:
+        return {}
+    ours = [site for site in sorted(sites) if Credentials(tls.directory / f"{site}.pem").usable()]
+    if not ours:
+        return {}
+    cert = str(tls.directory / f"{ours[0]}.pem")
+    beyond = RemoteDestination(Context("", tuple(doors.values()), cert=cert))
+    answers = await asyncio.gather(*(_ask_door(beyond, site, doors[site]) for site in doors))
+    return dict(zip(doors, answers, strict=True))
+
+
+async def _ask_elsewhere(place: RemoteDestination, site: str | None) -> dict[str, dict[str, Any]]:
+    """All sites of the cluster, each at its own address for clients, from wherever this is."""
+    async with place.client("", start_s=ANSWER_S, flush_s=0.1) as client:
+        sites = list(client.sites) if site is None else [site]
+        first = await client.status()
+    doors = await place.doors(start_s=ANSWER_S, flush_s=0.1)
+    if site is not None and site not in client.sites:
+        raise ConfigError(f"there is no site {site!r}{nearest(site, client.sites)}")
+
+    async def one(name: str) -> dict[str, Any]:
+        if name == first["site"]:
+            return _told(first)
+        if name not in doors:
+            return {"state": "elsewhere", "reasons": ["has no address for clients"]}
+        return await _ask_door(place, name, doors[name])
+
+    answers = await asyncio.gather(*map(one, sites))
+    return dict(zip(sites, answers, strict=True))
+
+
+async def _ask_door(place: RemoteDestination, site: str, door: str) -> dict[str, Any]:
+    from ordercast.model.errors import Error
+
+    try:
+        async with (
+            asyncio.timeout(ANSWER_S),
+            place.at([door], site, start_s=ANSWER_S, flush_s=0.1) as client,
+        ):
+            return _told(await client.status())
+    except TimeoutError:
+        return {"state": "down", "reasons": [f"no answer within {ANSWER_S:g} s"]}
+    except Error as error:
+        return {"state": "down", "reasons": [str(error)]}
+
+
+def _told(status: dict[str, Any]) -> dict[str, Any]:
+    from ordercast.net.site.status import troubles
+
+    reasons = troubles(status)
+    return {"state": "unwell" if reasons else "up", "reasons": reasons, **status}
 
 
 async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str, dict[str, Any]]:
@@ -100,7 +195,6 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
     from ordercast.net.client.client import connect
     from ordercast.net.cluster.processes import is_known, is_retired, log_file, running
     from ordercast.net.cluster.sockets import answers
-    from ordercast.net.site.status import troubles
 
     if running(directory, site) is None and not answers(directory / f"{site}.sock"):
         if is_retired(directory, site):
@@ -122,8 +216,7 @@ async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, 
         return {"state": "down", "reasons": [str(error)]}
     if is_retired(directory, site):
         return {"state": "retired", "reasons": [], **status}
-    reasons = troubles(status)
-    return {"state": "unwell" if reasons else "up", "reasons": reasons, **status}
+    return _told(status)
 
 
 _COLUMNS = (

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ordercast.cli.command import GOOD, whole_number
-from ordercast.cli.runtime import cluster_arguments, cluster_of, print_line
+from ordercast.cli.command import GOOD, MISSING, UsageError, whole_number
+from ordercast.cli.destination import Destination, LocalDestination, destination
+from ordercast.cli.runtime import cluster_arguments, print_line
 
 DESCRIPTION = """\
 Print the deliveries of a running site in order, and then what comes, until Ctrl-C.
@@ -23,8 +24,10 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
-    parser.add_argument("--site", required=True, metavar="SITE", help="whose deliveries")
+    cluster_arguments(parser, remote=True)
+    parser.add_argument(
+        "--site", metavar="SITE", help="whose deliveries; with a context: default, any site's"
+    )
     parser.add_argument(
         "--start",
         type=whole_number(1),
@@ -39,17 +42,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.cluster.processes import require_site
 
-    cluster, directory = cluster_of(args)
-    require_site(cluster, args.site, directory)
-    asyncio.run(_tail(cluster, directory, args))
+    place = destination(args, args.cluster, "tail")
+    if isinstance(place, LocalDestination):
+        if args.site is None:
+            raise UsageError(f"{MISSING} --site; see 'ordercast tail --help'")
+        require_site(place.cluster, args.site, place.directory)
+    asyncio.run(_tail(place, args))
     return GOOD
 
 
-async def _tail(cluster: Any, directory: Any, args: argparse.Namespace) -> None:
-    from ordercast.net.client.client import connect
-
+async def _tail(place: Destination, args: argparse.Namespace) -> None:
     left = args.count
-    async with connect(cluster, args.site, directory) as client:
+    async with place.client(args.site or "") as client:
         async for item in client.deliveries(args.start, observe=True):
             if args.json:
                 print_line(_as_json(item))

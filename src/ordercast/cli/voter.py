@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ordercast.model.epochs import AddVoter, RemoveVoter
 
-    action, cluster, directory, sites = action_of(args, "voter", ACTIONS)
+    action, place, sites = action_of(args, "voter", ACTIONS)
     site = require_name(sites[0], f"voter {action}")
     edit = AddVoter(site) if action == "add" else RemoveVoter(site)
-    return request_change(args, cluster, directory, [edit])
+    return request_change(args, place, [edit])

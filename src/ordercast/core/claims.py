@@ -7,7 +7,7 @@ if the structure of the epoch makes the peer pass them on. Items are checked bef
 from ordercast.core.structure import Structure
 from ordercast.model.errors import Error, PeerMistake
 from ordercast.model.groups import Site
-from ordercast.model.messages import Batch, is_whole
+from ordercast.model.messages import Batch, Vector, is_whole
 
 FAR = 1 << 60
 """How far a peer's clock, place or term may be ahead of what is known here. One step above a larger
@@ -35,6 +35,20 @@ def check_addressed(structure: Structure, batch: Batch) -> Site:
         raise
     except Error as error:
         raise PeerMistake(str(error)) from None
+
+
+def check_past(structure: Structure, past: Vector, most: int) -> None:
+    """The causal past is of groups and lists of this epoch, and not longer than `most`: a site that
+    delivers the batch says it of its own next one."""
+    if len(past) > most:
+        raise PeerMistake(f"a causal past of {len(past)} groups; the limit is {most}")
+    for group, _, members in past:
+        try:
+            known = group == structure.list_name(members) if members else group in structure.groups
+        except Error:
+            known = False
+        if not known:
+            raise PeerMistake(f"{group!r} in a causal past is no group of this epoch")
 
 
 def check_whole(batch: Batch) -> None:

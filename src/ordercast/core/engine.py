@@ -47,7 +47,7 @@ from ordercast.model.epochs import Included
 from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
-from ordercast.model.limits import ITEMS
+from ordercast.model.limits import ITEMS, VECTOR_ENTRIES
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import (
@@ -175,8 +175,9 @@ class Engine:
             self._announce()
 
     def may_accept(self, group: Group, members: tuple[Site, ...]) -> bool:
-        """Whether there is room to place a batch, where this site itself places it."""
-        return (
+        """Whether there is room to place a batch, where this site itself places it, and whether a
+        batch can carry the causal past."""
+        return self.own.past_fits() and (
             not self.epoch_state.places
             or self.structure.primary(group, members) != self.name
             or self.flow.room_up()
@@ -542,8 +543,9 @@ class Engine:
         if origin == self.name:
             for group, seq in seqs:
                 self.own.stable(group, seq)
-        elif seqs:
-            self._report(origin, Settled(tuple(seqs)))
+            return
+        for first in range(0, len(seqs), VECTOR_ENTRIES):
+            self._report(origin, Settled(tuple(seqs[first : first + VECTOR_ENTRIES])))
 
     # --- the end of the epoch ---------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ bounds them, and so what every other site must keep on behalf of this one.
 
 With causal order a batch carries the causal past of its origin. It leaves for another primary only
 when all earlier batches are stable: another site would place it without knowing of those. Nothing
-overtakes a batch that waits. Direct protocols have clocks: it is enough that the earlier batches
+overtakes a batch that waits. So many leave that are not stable as fit into the past of one more:
+the primary adds them. Direct protocols have clocks: it is enough that the earlier batches
 have their places. Where sites may be excluded, a batch leaves for another group only when all
 earlier ones are stable: a flush may keep it and leave out an earlier one of another group.
 """
@@ -18,8 +19,9 @@ from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.outbox import Accepted, StageReached
 from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
-from ordercast.model.errors import PeerMistake
+from ordercast.model.errors import PeerMistake, TooLarge
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import PAST, PAST_NAMES
 from ordercast.model.messages import Batch, Placed, Vector
 from ordercast.model.options import Limits
 
@@ -63,9 +65,11 @@ class OwnMessages:
         self._stable_seq: dict[Group, int] = {}
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
+        self._past_names = 0  # names in the lists of `_past`, at most
         self._by_group = False
         self._outbound: deque[Batch] = deque()
         self._released = 0  # batches released and not stable (direct: without a place)
+        self._released_names = 0  # names in their lists of sites
         self._last_way = ""
         self.left = 0  # how many batches have left, in causal order
 
@@ -101,13 +105,23 @@ class OwnMessages:
         while self._outbound:
             batch = self._outbound[0]
             way = self._way(batch)
-            if self._released and way != self._last_way:
+            if self._released and (way != self._last_way or self._is_much(batch)):
                 return
             self._outbound.popleft()
-            self._last_way = way
-            self._released += 1
+            self._count_released(batch, way)
             self.left += 1
             self.submit(batch)
+
+    def _is_much(self, batch: Batch) -> bool:
+        """Whether the primary could not add this batch to the past of the next ones, together with
+        those that are released and not stable."""
+        names = self._released_names + len(batch.members)
+        return self.carries_past and (self._released >= PAST or names > PAST_NAMES)
+
+    def _count_released(self, batch: Batch, way: str) -> None:
+        self._last_way = way
+        self._released += 1
+        self._released_names += len(batch.members)
 
     def _way(self, batch: Batch) -> str:
         return batch.group if self._by_group else self.way(batch)
@@ -150,7 +164,9 @@ class OwnMessages:
             self.receipts.append(StageReached("stable", batch.group, batch.seq, batch.count))
             self.unstable -= batch.count
             self.unstable_bytes -= len(batch.body)
-            self._released -= not self._until_placed
+            if not self._until_placed:
+                self._released -= 1
+                self._released_names -= len(batch.members)
         if self.causal:
             self._release()
 
@@ -194,22 +210,48 @@ class OwnMessages:
         """The past of a message sent now: what was delivered here and may not be stable."""
         if not self.carries_past:
             return ()
-        for group in [
-            group for group, (number, _) in self._past.items() if self._is_stable(group, number)
-        ]:
-            del self._past[group]
+        self._drop_stable()
         return tuple((group, *self._past[group]) for group in sorted(self._past))
+
+    def past_fits(self) -> bool:
+        """Whether a message sent now can carry its past."""
+        if len(self._past) <= PAST and self._past_names <= PAST_NAMES:  # the common case
+            return True
+        self._drop_stable()
+        return len(self._past) <= PAST and self._past_names <= PAST_NAMES
+
+    def require_past(self, site: Site) -> None:
+        """Raises TooLarge if a message sent now cannot carry its past."""
+        if not self.past_fits():
+            raise TooLarge(
+                f"{site} has delivered messages of {len(self._past)} groups and lists that it does"
+                f" not know to be stable; in causal order {PAST} is the limit"
+                f" (and {PAST_NAMES} sites in lists)"
+            )
+
+    def _drop_stable(self) -> None:
+        past = self._past
+        for group in [g for g, entry in past.items() if self._is_stable(g, *entry)]:
+            del past[group]
+        self._past_names = sum(len(members) for _, members in past.values())
 
     def delivered(self, placed: Placed) -> None:
         batch = placed.batch
         mine = (batch.group, placed.number + batch.count - 1, batch.members)
         for group, number, members in (*batch.past, mine):
             known = self._past.get(group)
-            if (known is None or known[0] < number) and not self._is_stable(group, number):
+            if known is not None and known[0] >= number:
+                continue
+            if not self._is_stable(group, number, members):
                 self._past[group] = (number, members)
+                self._past_names += len(members)
 
-    def _is_stable(self, group: Group, number: int) -> bool:
-        return self.stability.stable(group) >= number
+    def _is_stable(self, group: Group, number: int, members: tuple[Site, ...]) -> bool:
+        stability = self.stability
+        return (
+            stability.stable(group) >= number
+            or stability.stable_elsewhere(group, members) >= number
+        )
 
     # --- after a restart ----------------------------------------------------------------------
 
@@ -220,6 +262,7 @@ class OwnMessages:
         `final_here` are final, but may still be kept behind an unstable one of another group."""
         self.last_seq = dict(last_seq)
         self._past = {group: (number, tuple(members)) for group, number, members in past}
+        self._past_names = sum(len(members) for _, members in self._past.values())
         self._stable_seq = {**last_seq, **final_here}
 
     def replay(self, record: Accepted) -> None:
@@ -234,8 +277,7 @@ class OwnMessages:
         for batch in list(self.kept):  # a copy: placing a batch may drop final ones
             final = batch.seq + batch.count - 1 <= self._stable_seq.get(batch.group, 0)
             if final or (batch.group, batch.seq) in placed_here:
-                self._released += 1
-                self._last_way = self._way(batch)
+                self._count_released(batch, self._way(batch))
                 self.placed(batch)
             elif self.direct is not None and self.direct.known(batch):
                 self._released += 1

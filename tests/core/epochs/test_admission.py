@@ -60,6 +60,9 @@ class Around:
     def require_stream(self, group: str, members: Sequence[str]) -> None:
         """There is room for all."""
 
+    def require_past(self) -> None:
+        """It is never long."""
+
     @property
     def domains(self) -> dict[str, int]:
         """They change with the layout."""

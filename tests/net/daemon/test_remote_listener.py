@@ -13,6 +13,7 @@ import pytest
 from ordercast.model.errors import ConfigError
 from ordercast.model.grants import SITE, ClientSubject
 from ordercast.model.messages import CLIENT_BYTES
+from ordercast.model.options import SECOND
 from ordercast.net.admin import channel
 from ordercast.net.admin.channel import CLIENT_WORD
 from ordercast.net.admin.frames import (
@@ -46,6 +47,7 @@ def hello(number: int = 0) -> bytes:
 
 
 HELLO = hello()
+PATIENT = LinkTimes(handshake=600 * SECOND, hurry=600 * SECOND)
 
 
 @pytest.fixture
@@ -150,7 +152,7 @@ async def test_a_stranger_has_little_time_and_few_bytes(
         silent, unsaid = await Raw.open(running), await Raw.open(running, mine)
         assert await silent.closed()
         assert await unsaid.closed()  # TLS alone is no hello
-        monkeypatch.setattr(remote_listener, "TIMES", LinkTimes())
+        monkeypatch.setattr(remote_listener, "TIMES", PATIENT)
         monkeypatch.setattr(channel, "STRANGER_BYTES", 10_000)
         much = await Raw.open(running, mine)
         much.say(struct.pack(">I", 15_000) + bytes(12_000))  # a frame that does not end
@@ -164,6 +166,7 @@ async def test_strangers_keep_no_client_out_and_clients_no_stranger(
 ) -> None:
     monkeypatch.setattr(remote_listener, "LIMITS", LinkLimits(strangers=4, strangers_elsewhere=4))
     monkeypatch.setattr(remote_listener, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(remote_listener, "TIMES", PATIENT)
     async with listening(tmp_path, certs) as running:
         strangers = [await Raw.open(running) for _ in range(30)]
         await still_serves(running, certs)
@@ -239,6 +242,8 @@ async def test_a_proof_that_is_meant_for_a_link_is_of_no_use_here(tmp_path: Path
         answer = await proved(running, right, lambda proof: proof.seal(CLIENT_WORD))
         assert answer.startswith(b"ocd")
         told = await proved(running, right, lambda proof: proof.seal(encode_hello(link)))
+        assert told == b"ocp\0"
+        told = await proved(running, right, lambda proof: proof.seal(b"och\3"))
         assert told == b"ocp\0"
         told = await proved(running, right, lambda _: CLIENT_WORD + bytes(PROOF_BYTES))
         assert told == b"ocp\0"

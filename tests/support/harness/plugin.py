@@ -7,8 +7,10 @@ process; here we end the processes that the dead one had started.
 
 import gc
 import logging
+import os
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 from support.harness import children, loops
 
 _watch = pytest.StashKey[children.Watch]()
+_settings = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,6 +28,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     loops.limit(float(config.getini("faulthandler_timeout")))
     config.stash[_watch] = children.Watch()
+    for name in [name for name in os.environ if name.startswith("ORDERCAST_")]:
+        del os.environ[name]
+    settings = config.stash[_settings] = tempfile.TemporaryDirectory(prefix="settings-")
+    os.environ["XDG_CONFIG_HOME"] = settings.name  # no verb goes where the user's contexts say
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _settings in config.stash:
+        config.stash[_settings].cleanup()
 
 
 @pytest.hookimpl(optionalhook=True)

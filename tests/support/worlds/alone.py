@@ -23,6 +23,9 @@ class _Alone:
     def require_stream(self, group: str, members: Sequence[str]) -> None:
         """There is room for all."""
 
+    def require_past(self) -> None:
+        self.engine.own.require_past(self.name)
+
     def next_seq(self, group: str) -> int:
         return self.engine.own.last_seq.get(group, 0) + 1
 

@@ -298,6 +298,8 @@ class Admission:
     def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
         """Whether there is room and nobody in line, or the room was granted in line. No seq is
         given while the site is closed, or before `follow` has looked at a new layout."""
+        if self._causal:
+            self._window.require_past()
         ready = self._is_current() and self.open()
         if turn is None:
             return ready and not self._line and self._has_room(messages, size)
@@ -423,6 +425,7 @@ class Admission:
         site is open, and the batch has a domain. Nothing is changed when this raises."""
         batch_bytes(payloads, self._message_bytes)
         self._window.require_stream(group, members)
+        self._window.require_past()
         batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
         if not self._has_room(len(payloads), batch.size):
             raise self.window_full()

@@ -44,10 +44,12 @@ def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
         for site in table.sites
         if (above := forest.parent[site]) != before.parent.get(site)
     )
+    groups = sorted(table.groups)
+    pairs = zip(
+        map(forest.primary.__getitem__, groups), map(before.primary.get, groups), strict=True
+    )
     primaries = tuple(
-        (place, number[forest.primary[group]])
-        for place, group in enumerate(sorted(table.groups), start=1)
-        if forest.primary[group] != before.primary.get(group)
+        [(place, number[now]) for place, (now, was) in enumerate(pairs, start=1) if now != was]
     )
     return ForestMoves(forest.builder, parents, primaries, forest.age)
 

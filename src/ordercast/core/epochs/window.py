@@ -122,6 +122,11 @@ class Window:
                 f" {len(member.layout.roster)} sites {most} is the limit"
             )
 
+    def require_past(self) -> None:
+        """Raises TooLarge if the causal past of this site is too long for a message to carry."""
+        for engine in self._member.engines.values():
+            engine.own.require_past(self._member.name)
+
     def next_seq(self, group: Group) -> int:
         """The seq of this site's next message to the group. An earlier run may have relayed
         messages that it did not store: their seqs are skipped, once in this run (docs/core.md)."""

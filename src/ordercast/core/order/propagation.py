@@ -18,13 +18,20 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from ordercast.core.claims import check_addressed, check_close, check_origin, check_whole
+from ordercast.core.claims import (
+    check_addressed,
+    check_close,
+    check_origin,
+    check_past,
+    check_whole,
+)
 from ordercast.core.order.interface import CLOSING, Environment
 from ordercast.core.outbox import OrderingState, Passed, StreamSeqs, by_stream, stream_seqs
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import PAST, VECTOR_ENTRIES
 from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Item, Relay, Submit
 
@@ -92,6 +99,7 @@ class Propagation:
             if batch.incarnation == CLOSING:
                 raise PeerMistake("it submits a Close")
             self.environment.check_incarnation(batch)
+            check_past(self.structure, batch.past, PAST)
             check_whole(batch)
         else:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
@@ -107,6 +115,7 @@ class Propagation:
             raise PeerMistake(f"number {placed.number} of {batch.group!r} comes after {known}")
         if placed.key.path <= self._base:
             raise PeerMistake(f"key {placed.key.path} comes after {self._base}")
+        check_past(self.structure, batch.past, VECTOR_ENTRIES)
         if batch.incarnation == CLOSING:
             check_close(self._root, batch)
         else:
@@ -237,6 +246,8 @@ class Propagation:
             del given[group]
         past = {group: (number, members) for group, number, members in batch.past}
         for group, (number, members) in given.items():
+            if len(past) == VECTOR_ENTRIES:
+                break  # no honest origin has so many under way (`OwnMessages`)
             if number > past.get(group, (0, ()))[0]:
                 past[group] = (number, members)
         vector = tuple((group, *past[group]) for group in sorted(past))

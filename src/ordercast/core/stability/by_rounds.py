@@ -161,8 +161,12 @@ class ByRounds:
         self._part = self.seat.part
         self._begun = self._part.round  # the last round that is known here to have begun, and then:
         self._begun_at = self._begun_held = self._begun_finals = 0  # the time, `held`, `_finals`
-        for group in structure.concerning(site):
-            self.concerns(group, structure.members(group))
+        # As `concerns` does it for one group; there may be very many.
+        concerning, mine = structure.concerning(site), structure.groups_at(site)
+        self._members = {group: self._named[group] for group in concerning}
+        self._stable, self._final = dict.fromkeys(concerning, 0), dict.fromkeys(concerning, 0)
+        self._logs.update(dict.fromkeys(mine, (0, 0, 1, site)))
+        self._touched.update(dict.fromkeys(mine))
 
     # --- what the site tells ----------------------------------------------------------------------
 
@@ -365,6 +369,13 @@ class ByRounds:
 
     def stable(self, group: Group) -> int:
         return self._stable.get(group, 0)
+
+    def stable_elsewhere(self, group: Group, members: Sequence[Site]) -> int:
+        """A round tells everybody the counts of all groups."""
+        entry = self._known.get(group)
+        if entry is None or entry[2] != len(members or self._named.get(group, ())):
+            return self.stable(group)
+        return max(entry[0], self.stable(group))
 
     def final(self, group: Group) -> int:
         return self._final.get(group, 0)

@@ -52,6 +52,10 @@ class Stability(Protocol):
     def stable(self, group: Group) -> int:
         """The last number of the group that this site knows to be stable."""
 
+    def stable_elsewhere(self, group: Group, members: Sequence[Site]) -> int:
+        """The same of any group of the domain, as far as it is heard of here; 0: nothing is.
+        `members`: those of an implicit group."""
+
     def final(self, group: Group) -> int: ...
 
     def open(self) -> list[Group]:

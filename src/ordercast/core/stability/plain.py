@@ -8,12 +8,13 @@ the burst. Otherwise, and for settled prefixes, reports wait for `report_delay` 
 but not when `report_every` messages are unreported, because origins' windows wait for them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ordercast.core.stability.interface import TrackingProgress
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Group, Site
+from ordercast.model.limits import VECTOR_ENTRIES
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import DurableCounts, Item
 
@@ -154,6 +155,9 @@ class Plain:
     def stable(self, group: Group) -> int:
         return self._stable.get(group, 0)
 
+    def stable_elsewhere(self, group: Group, members: Sequence[Site]) -> int:  # noqa: ARG002
+        return self._stable.get(group, 0)  # members report to each other and to the primary only
+
     def final(self, group: Group) -> int:
         return self._final.get(group, 0)
 
@@ -195,8 +199,8 @@ class Plain:
                 self.send(member, DurableCounts(()))
             return
         shared = [group for group in mine if peer in self._listeners[group]]
-        if shared:
-            self.send(peer, self._report(shared))
+        for report in self._reports(shared):
+            self.send(peer, report)
 
     def flush(self, now: int) -> int:
         if self._urgent:
@@ -228,10 +232,14 @@ class Plain:
             for peer in self._listeners[group]:
                 by_peer.setdefault(peer, []).append(group)
         for peer, shared in by_peer.items():
-            self.send(peer, self._report(shared))
+            for report in self._reports(shared):
+                self.send(peer, report)
 
-    def _report(self, groups: Sequence[Group]) -> DurableCounts:
-        return DurableCounts(tuple((group, *self._mine[group]) for group in groups))
+    def _reports(self, groups: Sequence[Group]) -> Iterator[DurableCounts]:
+        """Reports of these groups: one has only so many."""
+        for first in range(0, len(groups), VECTOR_ENTRIES):
+            some = groups[first : first + VECTOR_ENTRIES]
+            yield DurableCounts(tuple((group, *self._mine[group]) for group in some))
 
     def patience(self) -> int:
         return 0  # items that may wait have waited here

@@ -230,9 +230,12 @@ def connect(
     key: str | Path | None = None,
     ca: str | Path | None = None,
     secret: str | Path | None = None,
+    unanswered: str = client.WAIT,
 ) -> Iterator[BlockingNode]:
     """A site inside a daemon, here or elsewhere, to be used with `with`. Raises as `connect`, and
     as a `Client` on entering and leaving."""
-    opening = client.connect(cluster, site, dir=dir, cert=cert, key=key, ca=ca, secret=secret)
+    opening = client.connect(
+        cluster, site, dir, cert=cert, key=key, ca=ca, secret=secret, unanswered=unanswered
+    )
     with _running(opening) as node:
         yield node

@@ -72,6 +72,8 @@ _log = logging.getLogger("ordercast.net.client")
 START_S = 5.0  # for the daemon to answer at first
 PATIENCE_S = 30.0  # for a daemon that has gone away
 FLUSH_S = 10.0  # when leaving the block
+WAIT = "wait"
+UNANSWERED = (WAIT, "fail")
 
 
 class Away(Error):
@@ -91,6 +93,7 @@ def connect(
     key: str | Path | None = None,
     ca: str | Path | None = None,
     secret: str | Path | None = None,
+    unanswered: str = "wait",
     start_s: float = START_S,
     patience_s: float = PATIENCE_S,
     flush_s: float = FLUSH_S,
@@ -100,7 +103,10 @@ def connect(
     `cluster` is the cluster file of a site on this machine, or the address of a daemon anywhere:
     `tls://HOST:PORT`, with the files of our certificate (`cert`; `key` and `ca` if they are not
     beside it), or `tcp://HOST:PORT` on this machine, with the cluster's `secret`. With an address,
-    `site` may be left out: it is the one that answers.
+    `site` may be left out: it is the one that answers. Of several addresses, in a list or with
+    commas between, the first that answers is used, and another when that daemon has gone away.
+    `unanswered`: sends that a daemon has not answered when it goes away "wait" for that site, or
+    "fail" at once when another site answers.
 
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
     the calls that wait for it fail; `flush_s`: how long leaving waits until all is accepted. Raises
@@ -110,8 +116,12 @@ def connect(
     if is_address(cluster) or not isinstance(cluster, (str, Path, Cluster)):
         files = (None if file is None else Path(file) for file in (cert, key, ca, secret))
         endpoints = endpoints_of(cluster, Credentials(*files))  # type: ignore[arg-type]
+        if unanswered not in UNANSWERED:
+            raise ConfigError(f"unanswered: {unanswered!r} is none of {', '.join(UNANSWERED)}")
         name = next((each.cluster for each in endpoints if isinstance(each, TlsEndpoint)), "")
-        return Client(endpoints, name, site or "", *times)
+        client = Client(endpoints, name, site or "", *times)
+        client._waits = unanswered == WAIT
+        return client
     found = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     directory = found.directory(dir)
     require_own(directory)
@@ -147,6 +157,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self.incarnation = 0
         """How often the site has begun without its past; 0 before the daemon answers."""
         self._endpoints = endpoints
+        self._waits = True  # for a site that has not answered all that was sent to it
         self._start_s = start_s
         self._patience_s = patience_s
         self._flush_s = flush_s
@@ -394,13 +405,32 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self._link.send(frame)
 
     def _may_use(self, site: Site) -> bool:
-        """Positions and what is not answered are of one site."""
-        return self.site in ("", site)
+        """Another site than before is not used while what the one before has not answered is
+        waited for: nobody but that site knows whether it was accepted."""
+        if self.site in ("", site):
+            return True
+        return not (self._waits and self._outgoing.unanswered)
+
+    def _move(self, site: Site) -> None:
+        """Another site answers than before. What only that one could answer fails."""
+        gone = Away(f"site {self.site} has gone away, and site {site} answers now")
+        self._outgoing.moved(gone)
+        other = Away(f"{gone}; its positions are others: open a new reader")
+        for subscription in list(self._subscriptions.values()):
+            if subscription.next is not None:
+                del self._subscriptions[subscription.number]
+                subscription.failed(other)
+        for question, answer in list(self._calls.values()):
+            if isinstance(question, Confirm | DigestRequest) and not answer.done():
+                answer.set_exception(gone)
+        self.incarnation = 0
 
     def _up(self, welcome: Welcome) -> None:
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
+        if self.site not in ("", welcome.site):
+            self._move(welcome.site)
         if self.incarnation not in (0, welcome.incarnation):
             self._outgoing.doubtful(
                 Error(f"site {self.site} came back without its store: it is not known what it sent")
@@ -413,8 +443,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing.resume(welcome)
         for subscription in list(self._subscriptions.values()):
             subscription.subscribe()
-        for question, _ in list(self._calls.values()):
-            self._send(question)
+        for question, answer in list(self._calls.values()):
+            if not answer.done():
+                self._send(question)
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 

@@ -136,12 +136,21 @@ class Credentials:
                 "no certificate is given for a daemon elsewhere: name its file with cert=, or"
                 " use a context (see 'ordercast context --help')"
             )
+        if not self.cert.is_file():
+            raise ConfigError(f"{self.cert}: cannot be read")
         found = ClientCertificates((self._authority(self.cert), self.cert, self._key(self.cert)))
         clusters = {uri.removeprefix(_HEAD).split("/")[0] for uri in found.names}
         (cluster, *others) = sorted(clusters) or [""]
         if others or subject_of(found.names, cluster) is None:
             raise ConfigError(f"{self.cert}: names no site and no client of a cluster")
         return found, cluster
+
+    def usable(self) -> bool:
+        """Whether the files of a certificate are there."""
+        if self.cert is None:
+            return False
+        files = (self.cert, self._key(self.cert), self._authority(self.cert))
+        return all(file.is_file() for file in files)
 
     def _key(self, cert: Path) -> Path:
         return cert.with_suffix(".key") if self.key is None else self.key

@@ -198,6 +198,20 @@ class ClientOutgoing:
             else:
                 self._write(sent)
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether something was handed over that may be accepted or not."""
+        return any(sent.again and not sent.stage for sent in self.requests.values())
+
+    def moved(self, error: Error) -> None:
+        """Another site answers. What was handed over to the one before is not heard of any more."""
+        accepted = type(error)(f"{error}; this message was accepted there, and may be on its way")
+        for sent in list(self.requests.values()):
+            if sent.stage:
+                self.rejected(sent.number, accepted)
+            elif sent.again:
+                self.rejected(sent.number, _unknown(error))
+
     def doubtful(self, error: Error) -> None:
         """The site has lost its store: requests that were handed over and not accepted may have
         been sent, or not."""

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ordercast.model.grants import SOCKET, ClientSubject
+from ordercast.model.groups import Site
 from ordercast.model.messages import CLIENT_BYTES
 from ordercast.net.admin.frames import ClientFrame, Wire, decode_request
 from ordercast.net.admin.targets import targets_of
+from ordercast.net.cluster.config import Cluster
 from ordercast.net.daemon.client_connection import ClientConnection
 from ordercast.net.daemon.permits import Permits
 from ordercast.net.daemon.session import ClientLimits, ClientSession
@@ -68,7 +70,7 @@ class ClientDesk:
             for (subject, act), count in sorted(self.permits.refused.items())
         ]
         told = {"connected": dict(sorted(subjects.items())), "refused": refused}
-        return {**status_of(self.site), "clients": told}
+        return {**status_of(self.site), "clients": told, "doors": doors_of(self.site.cluster)}
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -139,6 +141,18 @@ class ClientDesk:
             if not left:
                 return
             self._sessions.pop(left[0]).close()
+
+
+def doors_of(cluster: Cluster) -> dict[Site, str]:
+    """Where the sites of the cluster file listen for clients. One that listens at all addresses of
+    its machine is told at the host where other sites reach it."""
+    found = {}
+    for name, site in cluster.sites.items():
+        if site.clients is not None:
+            host, port = site.clients
+            host = site.address[0] if host in ("0.0.0.0", "::") else host
+            found[name] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return found
 
 
 def own_id(subject: ClientSubject, client: bytes) -> bytes:
