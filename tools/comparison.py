@@ -8,7 +8,7 @@ here; every number on the page is measured, and a test holds the page to it.
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -21,7 +21,7 @@ from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
 from ordercast.plan.protocols import PROFILES
 from ordercast.sim.chance import Chance
-from ordercast.sim.overheard import OverheardFrame, PlannedSend, overhear
+from ordercast.sim.overheard import PlannedSend, overhear
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "comparison.md"
 DRAWN = Drawing(sites=20, groups=6, size=4)
@@ -112,7 +112,7 @@ def run(protocol: str, table: GroupTable) -> Measured:
         heard = [frame for frame in found.heard if sent <= frame.at <= end]
         delays.append((end - sent) / MILLISECOND)
         counts.append(sum(len(frame.items) for frame in heard))
-        transmissions.append(len({_content(frame) for frame in heard}))
+        transmissions.append(replace(found, heard=heard).transmissions())
         at = Counter(s for f in heard for _ in f.items for s in (f.source, f.peer))
         engaged.append(len(at))
         loads += at
@@ -129,10 +129,6 @@ def _sendings(table: GroupTable) -> list[PlannedSend]:
     return [PlannedSend(_APART * place, *pair) for place, pair in enumerate(order)]
 
 
-def _content(frame: OverheardFrame) -> tuple[object, ...]:
-    return (frame.at, frame.source, tuple(getattr(item, "batch", item) for item in frame.items))
-
-
 TEMPLATE = """\
 # All ordering protocols on one screen
 
@@ -145,8 +141,9 @@ page is written by `python -m tools.comparison`; a test holds it to what the pro
 Measured: {groups} random groups of {size} among {sites} sites, {domain} of them in one domain.
 Each member sends to each of its groups once, one message after the other, in the simulator's
 point-to-point network (P = 1 ms, L = 5 ms). Acknowledgements and reports of stability are not
-counted. *Load*: what the busiest site sends and receives, per message. *Sites*: how many send or
-receive anything for a message.
+counted. *With multicast*: equal content that a site sends to several others at one time is one
+transmission. *Load*: what the busiest site sends and receives, per message. *Sites*: how many send
+or receive anything for a message.
 
 {costs}
 

@@ -17,6 +17,7 @@ from ordercast.model.errors import (
     PeerRefused,
     StoreCorrupt,
     TooLarge,
+    TurnLost,
     UnknownGroup,
     WindowFull,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Rollback",
     "StoreCorrupt",
     "TooLarge",
+    "TurnLost",
     "UnknownGroup",
     "WindowFull",
     "__version__",

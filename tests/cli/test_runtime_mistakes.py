@@ -100,6 +100,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("certs c.toml --out x --site d", "x: has no authority (ca.pem, ca.key)"),
         ("certs c.toml --out x --client billing", "x: has no authority (ca.pem, ca.key)"),
         ("certs c.toml --out x --host h", "--host: goes with exactly one --site"),
+        ("reader list c.toml", "reader list: SITE is missing"),
+        ("reader reset c.toml a", "reader reset: NAME is missing"),
+        ("reader reset c.toml a r --to here", "--to: 'here' is no position, 'first' or 'end'"),
+        ("reader list c.toml a --to 3", "--to belongs to 'reader reset'"),
+        ("reader remove c.toml x r", "there is no site 'x'"),
         ("export c.toml", "the following arguments are required: OUT"),
         ("export c.toml out", ".ordercast"),
     ],
@@ -145,7 +150,9 @@ def test_protocols_are_listed_without_a_cluster(capsys: pytest.CaptureFixture[st
     assert names == list(PROTOCOLS)
 
 
-@pytest.mark.parametrize("verb", ["group", "site", "protocol", "voter", "epoch", "node", "tail"])
+@pytest.mark.parametrize(
+    "verb", ["group", "site", "protocol", "voter", "epoch", "node", "tail", "reader"]
+)
 def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     assert f"example:\n  ordercast {verb} " in capsys.readouterr().out

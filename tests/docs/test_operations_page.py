@@ -104,7 +104,8 @@ def test_the_code_of_the_runtime_page_prints_what_it_says(tmp_path: Path) -> Non
     opened = "epoch 3 joined alpha members {'alpha': ('a', 'b', 'c'), 'beta': ('c',)}\n"
     changed = f"{opened}1 3 b'to three'\n"
     rolled = "[b'all', b'alone']\nback to 1 of ['alpha']\n2 2 b'together'\n"
-    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", rolled, changed, "red\nblue\n"]
+    named = "1 b'sales'\n3 b'sales'\nagain 1\n"
+    shown = ["1 alpha a 1 b'payload'\n", "3 b'three'\n", named, rolled, changed, "red\nblue\n"]
     assert printed == [*shown, "b'payload'\n"]
     for said in shown:
         assert f"```text\n{said}```" in RUNTIME

@@ -10,8 +10,10 @@ import pytest
 
 import ordercast
 from ordercast import blocking
+from ordercast.net.client.named import NamedClientBatches, NamedClientDeliveries
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries
 from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.site.named_stream import NamedBatchReader, NamedDeliveries
 from ordercast.net.site.stream import Batches, Deliveries
 from support.harness.loops import in_loop
 
@@ -21,7 +23,8 @@ RUNTIME_PAGE = ROOT / "docs" / "runtime.md"
 ACTIVE: list[type] = [
     ordercast.Node, ordercast.Client, ordercast.Receipt, ordercast.Replica, ordercast.LocalCluster,
     blocking.BlockingNode, blocking.BlockingReceipt, ClientReceipt, Batches, Deliveries,
-    ClientBatches, ClientDeliveries,
+    ClientBatches, ClientDeliveries, NamedBatchReader, NamedDeliveries, NamedClientBatches,
+    NamedClientDeliveries,
 ]  # fmt: skip
 EXPORTED: list[type] = [
     found for name in ordercast.__all__ if inspect.isclass(found := getattr(ordercast, name))

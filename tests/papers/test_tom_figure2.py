@@ -13,6 +13,7 @@ from ordercast.wire.tom import Bid, Body
 from support.worlds.figures import FIGURE_2_GROUPS, FIGURE_2_PARENT, Stage, figure_2
 
 REC = FIGURE_2_GROUPS["rec"]
+FORWARDING = 6  # hops below d, and d itself, that have receivers below them
 LABELS = Labels.of({s: p for s, p in FIGURE_2_PARENT.items() if s != "out"})
 
 
@@ -74,11 +75,14 @@ def test_messages_to_a_group_in_a_subbranch_affect_no_other_segment_of_the_tree(
 
 def test_the_printed_cost_leaves_out_the_way_down() -> None:
     """TOM-3, TOM-5: s(2 + p) with one final multicast; ours is one multicast of the data, the path
-    of the header, and eight edges down. As single frames the multicast is eight as well."""
-    setting = FormulaTerms(3, len(REC), 10, path=3, edges=8)
-    assert tom_printed(setting) == 15
-    assert tom(setting) == 36
+    of the header, and one from each hop that forwards it down, over eight edges."""
     stage = run()
+    forwarding = {sender for sender, _ in stage.items(Relay)}
+    setting = FormulaTerms(3, len(REC), 10, path=3, forwarding=len(forwarding))
+    assert len(forwarding) == FORWARDING
+    assert tom_printed(setting) == 15
+    assert tom(setting) == 3 * (1 + 3 + FORWARDING)
     spread = len(stage.items(Body)) + len(stage.items(Submit))
     assert spread == 3 * (len(REC) - 1)
-    assert 3 + len(stage.items(Bid)) + len(stage.items(Relay)) == tom(setting)
+    assert len(stage.items(Bid)) == 3 * 3
+    assert len(stage.items(Relay)) == 3 * 8

@@ -1,11 +1,12 @@
 """The catalogue of reproductions: names, verdicts computed from numbers, and the page."""
 
 import json
-import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ordercast.studies
 from ordercast.cli import main
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweeps.results import ResultRow, Results
@@ -14,18 +15,30 @@ from ordercast.studies.catalogue import CATALOGUE, named
 from ordercast.studies.fits import correlation
 from ordercast.studies.gs.findings import (
     depth_findings,
+    exponential_findings,
     extra_findings,
     table2_findings,
+    under_load_findings,
 )
-from ordercast.studies.page import Section, page
-from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY, Finding, judged
+from ordercast.studies.page import Section, headline, page, quick_parameters, summary
+from ordercast.studies.reproduction import (
+    AGREES,
+    DIFFERS,
+    INTERVAL,
+    MEASURED,
+    OURS,
+    PARTLY,
+    Finding,
+    judged,
+)
 from ordercast.studies.stab.rounds import tracked
 
 DOCUMENTED = [
     "gs-table1", "gs-table2", "gs-graph1", "gs-graph2", "gs-graph3", "gs-graph4", "gs-graph5",
-    "gs-exponential", "gs-setup", "tom-table1", "tom-figure5", "swap-latency", "swap-locality",
-    "stab-table1", "stab-table4", "stab-figure6", "stab-figure7", "stab-figure8", "stab-figure9",
-    "stab-figure10", "stab-scale", "stab-load", "stab-trigger", "scale-forest",
+    "gs-exponential", "gs-load", "gs-setup", "tom-table1", "tom-figure5", "swap-latency",
+    "swap-locality", "stab-table1", "stab-table4", "stab-figure6", "stab-figure7",
+    "stab-figure8", "stab-figure9", "stab-figure10", "stab-scale", "stab-load", "stab-trigger",
+    "scale-forest",
 ]  # fmt: skip
 
 
@@ -83,7 +96,7 @@ def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> N
     assert points
     verb = "stability" if name.startswith("stab-") else "plan"
     own = {"network", "members", "busy", "loss", "limit", "messages", "sources", "sent_by",
-           "shape", "requests", "senders"}  # fmt: skip
+           "shape", "requests", "senders", "rate"}  # fmt: skip
     for config in points:
         drawn = {k: v for k, v in config.items() if k not in own}
         for option, value in drawn.items():
@@ -204,6 +217,51 @@ def test_whether_small_groups_are_served_sooner_is_computed(
     assert f"n = 5: {small:.1f} ms with 10 groups; two-phase 26.0 ms" in finding.measured
 
 
+def exponential(depth: dict[str, float], load: dict[str, list[float]]) -> list[Finding]:
+    """10 groups: fixed sizes have the depths 2, 4, 3 and the loads 30, 20, 10 along both axes."""
+    rows = []
+    for x, held, places in (("sites", {"size": 5}, (20, 50, 1000)),
+                            ("size", {"sites": 200}, (7, 20, 40))):  # fmt: skip
+        for sizes in ("fixed", "exponential"):
+            times = depth[x] if sizes == "exponential" else 1.0
+            loads = load[x] if sizes == "exponential" else [30.0, 20.0, 10.0]
+            for at, d, most in zip(places, (2.0, 4.0, 3.0), loads, strict=True):
+                point = {"groups": 10, "sizes": sizes, **held, x: at}
+                rows += [row("depth_mean", times * d, **point), row("load_max", most, **point)]
+    return exponential_findings(Results.of(rows))
+
+
+def test_exponential_sizes_are_judged_along_sites_and_along_sizes_and_of_the_load() -> None:
+    like = {"sites": [40.0, 29.0, 21.0], "size": [33.0, 22.0, 11.0]}
+    found = exponential({"sites": 0.8, "size": 0.9}, like)
+    assert verdicts(found) == [AGREES] * 4
+    found = exponential({"sites": 0.8, "size": 1.3}, {**like, "size": [10.0, 20.0, 30.0]})
+    assert verdicts(found) == [AGREES, DIFFERS, AGREES, PARTLY]
+    assert "3.90 against 3.00 at 40" in found[1].measured
+    section = Section(CATALOGUE["gs-exponential"], found, FULL)
+    assert summary([section]) == "1 agree, 2 partly"  # lower depths: one claim, two axes
+
+
+def loaded(**delays: tuple[float, float, float]) -> list[Finding]:
+    """Mean delays at 10, 100 and 1,000 messages a second."""
+    rows = []
+    for protocol, found in delays.items():
+        for rate, delay in zip((10, 100, 1000), found, strict=True):
+            at = {"rate": rate, "size": 20, "protocol": protocol}
+            rows += [row("delay_mean_ms", delay, **at)]
+            rows += [row(f"frames_{kind}", 9.0, **at) for kind in ("data", "control")]
+    return under_load_findings(Results.of(rows))
+
+
+def test_whether_the_centre_is_the_bottleneck_is_computed() -> None:
+    usual = {"two_phase": (40.0, 41.0, 60.0)}
+    found = loaded(propagation=(30, 33, 90), centralized=(15, 120, 900), **usual)
+    assert verdicts(found) == [AGREES, AGREES, MEASURED]
+    assert "propagation 100, two_phase 1,000 or more, centralized 10." in found[0].measured
+    found = loaded(propagation=(30, 130, 900), centralized=(15, 20, 400), **usual)
+    assert verdicts(found) == [PARTLY, DIFFERS, MEASURED]  # two-phase has the later knee
+
+
 def test_table_2s_lower_bound_is_not_called_equality() -> None:
     def results(messages: float) -> Results:
         rows = [
@@ -240,7 +298,56 @@ def test_the_page_shows_words_figure_and_verdict_and_escapes_them() -> None:
     assert 'href="gs-graph3.csv"' in text
     assert "1,234 runs, quick" in text
     assert "2 runs failed" in text
-    assert "--quick" in text
-    assert re.search(r'class="mark differs">differs<', text)
+    assert "claims, measured in a quick run, with other parameters: 1 differ." in text
+    assert 'class="mark differs">differs (quick)<' in text
     assert "(1 differ)" in text
     assert each.says[0].split(",")[0] in text
+
+
+FULL = {"points": 3, "runs": 9, "quick": False, "seed": 1, "version": "0"}
+
+
+def test_a_claim_that_several_figures_judge_counts_once_with_the_verdict_of_all() -> None:
+    one = Section(CATALOGUE["gs-graph1"], [Finding("d ≤ 2.", AGREES, "")], FULL)
+    other = Section(
+        CATALOGUE["gs-graph2"],
+        [Finding("d ≤ 2.", DIFFERS, ""), Finding("Load falls.", AGREES, ""),
+         Finding("Load falls (40 groups).", AGREES, "", claim="Load falls."),
+         Finding("Delay.", MEASURED, "")],
+        FULL,
+    )  # fmt: skip
+    elsewhere = Section(CATALOGUE["stab-scale"], [Finding("d ≤ 2.", DIFFERS, "")], FULL)
+    assert summary([one]) == "1 agree"
+    assert summary([one, other]) == "1 agree, 1 partly"
+    assert summary([one, other, elsewhere]) == "1 agree, 1 partly, 1 differ"  # another paper's
+    assert headline([one, other]) == "The papers’ claims, measured in full: 1 agree, 1 partly."
+
+
+def test_statements_of_ours_and_widths_of_intervals_are_no_claims() -> None:
+    found = [Finding("a", AGREES, "", kind=OURS), Finding("b", AGREES, "", kind=INTERVAL)]
+    section = Section(CATALOGUE["gs-graph1"], [*found, Finding("c", PARTLY, "")], FULL)
+    assert summary([section]) == "1 partly"
+    assert "Not counted: 1 of our own, 1 on the width of intervals." in headline([section])
+    text = page([section])
+    assert 'class="mark agrees">agrees (ours)<' in text
+    assert 'class="mark partly">partly<' in text
+
+
+def test_a_quick_verdict_says_which_parameters_are_others() -> None:
+    told = quick_parameters(CATALOGUE["gs-table1"])
+    assert "sites 40 instead of 200; groups 8 instead of 20" in told
+    assert "size 3, 5, 10, 20 instead of 3, 5, 10, 20, 40" in told
+    assert told.endswith("4 runs of each point instead of 10 or more")
+    section = Section(CATALOGUE["gs-table1"], [Finding("c", PARTLY, "")], {**FULL, "quick": True})
+    assert f"with other parameters than the full one: {told}." in page([section])
+    for name, each in CATALOGUE.items():
+        if list(each.points(True)) != list(each.points(False)):
+            assert quick_parameters(each), name
+
+
+def test_own_statements_are_told_from_the_papers_in_every_catalogue_entry() -> None:
+    """What is beyond the papers says so by its kind, not in words."""
+    for name in ("stab/findings.py", "gs/findings.py", "swap/findings.py", "tom/findings.py"):
+        text = (Path(ordercast.studies.__file__).parent / name).read_text(encoding="utf-8")
+        assert "beyond the paper" not in text, name
+        assert "not in the paper" not in text, name

@@ -18,6 +18,7 @@ VERBS = (
     Verb("cluster", "run all sites of a cluster on this machine: up, down, kill, restart"),
     Verb("send", "send messages to a group through a running site"),
     Verb("tail", "print a running site's deliveries as they come"),
+    Verb("reader", "list, reset or remove the named readers of a running site"),
     Verb("status", "how the running sites are, and who holds them up"),
     Verb("doctor", "what is wrong with a cluster, and what to do next"),
     Verb("group", "add, remove, join, leave or list the groups of a running cluster"),

@@ -25,9 +25,10 @@ example:
   ordercast reproduce --list
   ordercast reproduce --only gs-graph1 gs-graph2 --quick --out figures
 
-names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-setup,
-       tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1, stab-table4,
-       stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger, scale-forest"""
+names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-load,
+       gs-setup, tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1,
+       stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger,
+       scale-forest"""
 
 
 _WIDTH = 84  # of the lines below a statement
@@ -99,9 +100,11 @@ def _tell_above(done: "Reproduced") -> None:
 
 
 def _tell(done: "Reproduced") -> None:
-    print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s")
+    kind = ", quick: other parameters" if done.quick else ""
+    print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s{kind}")
     for finding in done.findings:
-        print(f"  {finding.verdict:8}  {finding.statement}")
+        whose = "" if finding.kind == "claim" else f" ({finding.kind})"
+        print(f"  {finding.verdict:8}  {finding.statement}{whose}")
         print(textwrap.indent(textwrap.fill(finding.measured, _WIDTH), " " * 12))
     if done.failed:
         print(f"  {len(done.failed):,} runs failed, the first: {done.failed[0].error}")

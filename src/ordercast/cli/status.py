@@ -177,10 +177,11 @@ async def _ask_door(place: RemoteDestination, site: str, door: str) -> dict[str,
 
 
 def _told(status: dict[str, Any]) -> dict[str, Any]:
-    from ordercast.net.site.status import troubles
+    from ordercast.net.site.status import troubles, warnings
 
-    reasons = troubles(status)
-    return {"state": "unwell" if reasons else "up", "reasons": reasons, **status}
+    reasons, near = troubles(status), warnings(status)
+    state = "unwell" if reasons else "up"
+    return {"state": state, "reasons": reasons, "warnings": near, **status}
 
 
 async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str, dict[str, Any]]:
@@ -231,7 +232,7 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
         lines[1:] = [_painted(*each) for each in zip(lines[1:], states, strict=True)]
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
-        lines.extend(f"{site}: {warning}" for warning in _warnings(status))
+        lines.extend(f"{site}: {warning}" for warning in status.get("warnings", ()))
         lines.extend(
             f"{site}: link to {link['peer']} goes through {link['through']}"
             for link in status.get("links", ())
@@ -247,12 +248,6 @@ def _painted(line: str, state: str) -> str:
     site, rest = line.split(maxsplit=1)
     gap = line[len(site) : len(line) - len(rest)]
     return site + gap + coloured(state, _COLOURS[state]) + rest.removeprefix(state)
-
-
-def _warnings(status: dict[str, Any]) -> list[str]:
-    from ordercast.net.site.status import warnings
-
-    return warnings(status) if "certificate_ends_s" in status else []
 
 
 def _broken(found: dict[str, dict[str, Any]]) -> list[str]:

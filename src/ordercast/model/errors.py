@@ -29,6 +29,10 @@ class Forgotten(Error):
     """A position that is no longer kept: its messages cannot be read again."""
 
 
+class TurnLost(Error):
+    """A follower of a named reader that has no turn: others have gone on, or it was reset."""
+
+
 class NotInMajority(Error):
     """The voters that answer are too few to decide; what needs a decision waits."""
 

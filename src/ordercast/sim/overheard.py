@@ -7,7 +7,7 @@ that may reach several receivers, and as the load of each site.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -75,13 +75,11 @@ class Overheard:
         """How many transmissions there were, if a multicast is one."""
         return self.sends().total()
 
-    def sends(self, apart: Callable[[OverheardFrame], Any] = lambda _: None) -> Counter[Site]:
+    def sends(self) -> Counter[Site]:
         """How many transmissions each site made, if a multicast is one: equal content that leaves
-        the site for several peers at the same time, unless `apart` differs between them."""
-        sent = dict.fromkeys(
-            (f.at, f.source, tuple(map(_content, f.items)), apart(f)) for f in self.heard
-        )
-        return Counter(source for _, source, _, _ in sent)
+        the site for several peers at the same time."""
+        sent = dict.fromkeys((f.at, f.source, tuple(map(_content, f.items))) for f in self.heard)
+        return Counter(source for _, source, _ in sent)
 
     def received(self) -> Counter[Site]:
         """How many messages came to each site."""

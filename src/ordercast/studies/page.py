@@ -8,20 +8,26 @@ from typing import Any
 
 from ordercast.studies.reproduction import (
     AGREES,
+    CLAIM,
     DIFFERS,
+    INTERVAL,
+    OURS,
     PARTLY,
     Finding,
     Reproduction,
+    together,
 )
 
 _PAPERS = (
     "[GS]: H. Garcia-Molina and A. Spauster, Ordered and Reliable Multicast Communication,"
-    " Princeton University, CS-TR-184-88, 1988. [STAB]: K. Guo, R. van Renesse, W. Vogels and"
-    " K. Birman, Hierarchical Message Stability Tracking Protocols, Cornell University. [SWAP]:"
-    " M. Herlihy, S. Tirthapura and R. Wattenhofer, Ordered Multicast and Distributed Swap. [TOM]:"
-    " H.-P. Dommel and J. J. Garcia-Luna-Aceves, Ordered End-to-End Multicast for Distributed"
-    " Multimedia Systems."
+    " Princeton University, CS-TR-184-88, 1988. [TOM]: H.-P. Dommel and J. J. Garcia-Luna-Aceves,"
+    " Ordered End-to-End Multicast for Distributed Multimedia Systems. [SWAP]: M. Herlihy,"
+    " S. Tirthapura and R. Wattenhofer, Ordered Multicast and Distributed Swap, 2000. [STAB]:"
+    " K. Guo, R. van Renesse, W. Vogels and K. Birman, Hierarchical Message Stability Tracking"
+    " Protocols, Cornell University."
 )
+
+_MOST_LISTED = 8  # values of a parameter; of more, the first and the last are told
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -66,15 +72,67 @@ class Section:
 
 
 def summary(sections: Sequence[Section]) -> str:
-    """`3 agree, 1 partly, 2 differ`."""
-    verdicts = [finding.verdict for section in sections for finding in section.findings]
+    """`3 agree, 1 partly, 2 differ`: of the papers' claims, each counted once."""
+    verdicts = list(_claims(sections).values())
     told = {AGREES: "agree", PARTLY: "partly", DIFFERS: "differ"}
     counts = [(verdicts.count(verdict), word) for verdict, word in told.items()]
     return ", ".join(f"{count} {word}" for count, word in counts if count) or "measured only"
 
 
+def _claims(sections: Sequence[Section]) -> dict[tuple[str, str], str]:
+    """Paper and claim, with the verdict of all places where it is judged."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for section in sections:
+        paper = section.reproduction.source.partition(" ")[0]
+        for each in section.findings:
+            if each.kind == CLAIM:
+                found.setdefault((paper, each.claim or each.statement), []).append(each.verdict)
+    return {claim: together(verdicts) for claim, verdicts in found.items()}
+
+
+def headline(sections: Sequence[Section]) -> str:
+    """The papers' claims, those of quick runs apart; what else is judged is only counted."""
+    parts = []
+    for is_quick, words in (
+        (False, "measured in full"),
+        (True, "measured in a quick run, with other parameters"),
+    ):
+        part = [section for section in sections if bool(section.told.get("quick")) == is_quick]
+        if part:
+            parts.append(f"The papers’ claims, {words}: {summary(part)}.")
+    kinds = [each.kind for section in sections for each in section.findings]
+    ours, intervals = kinds.count(OURS), kinds.count(INTERVAL)
+    if ours or intervals:
+        parts.append(f"Not counted: {ours} of our own, {intervals} on the width of intervals.")
+    return " ".join(parts)
+
+
+def quick_parameters(each: Reproduction) -> str:
+    """What a quick run has instead of the parameters of the full one."""
+    fewer, full = each.points(True), each.points(False)
+    told = []
+    for name in dict.fromkeys(name for config in full for name in config):
+        few, all_ = _listed(fewer, name), _listed(full, name)
+        if few != all_:
+            told.append(f"{name} {few or 'not at all'} instead of {all_}")
+    runs, more = each.repeats(True).at_least, each.repeats(False).at_least
+    if runs != more:
+        told.append(f"{runs} runs of each point instead of {more} or more")
+    return "; ".join(told)
+
+
+def _listed(points: Sequence[Mapping[str, Any]], name: str) -> str:
+    found = sorted({config[name] for config in points if name in config}, key=_by_number)
+    if len(found) > _MOST_LISTED:
+        return f"{found[0]} … {found[-1]} ({len(found)} values)"
+    return ", ".join(str(value) for value in found)
+
+
+def _by_number(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, str), value
+
+
 def page(sections: Sequence[Section]) -> str:
-    quick = any(section.told.get("quick") for section in sections)
     lines = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -83,15 +141,11 @@ def page(sections: Sequence[Section]) -> str:
         f"<style>{_STYLE}</style></head><body>",
         "<h1>The papers’ results, redone</h1>",
         "<p>Each figure stands beside what its paper says about it, in our words, and what was"
-        f" measured here. Of the statements, {summary(sections)}: <em>partly</em> means at some"
-        " points and not at others. Bars are 95 % intervals.</p>",
+        f" measured here. {escape(headline(sections))} A claim that several figures judge counts"
+        " once; <em>partly</em> means at some points and not at others. Bars are 95 % intervals."
+        "</p>",
+        "<nav><ul>",
     ]
-    if quick:
-        lines.append(
-            '<p class="small">Some figures were made with <code>--quick</code>: fewer points and'
-            " runs, so their intervals are wider.</p>"
-        )
-    lines.append("<nav><ul>")
     lines += [
         f'<li><a href="#{escape(s.reproduction.name)}">{escape(s.reproduction.title)}</a>'
         f' <span class="small">({escape(s.verdict)})</span></li>'
@@ -119,14 +173,23 @@ def _section(section: Section) -> list[str]:
         "<h3>Compared</h3>",
         "<table><thead><tr><th></th><th>Statement</th><th>Measured</th></tr></thead><tbody>",
     ]
+    quick = bool(told.get("quick"))
+    aside = {CLAIM: "", OURS: "ours", INTERVAL: "interval"}
     for finding in section.findings:
         mark = finding.verdict
+        notes = [note for note in (aside[finding.kind], "quick" if quick else "") if note]
+        said = f" ({', '.join(notes)})" if notes else ""
         lines.append(
-            f'<tr><td class="mark {mark}">{mark}</td><td>{_text(finding.statement)}</td>'
+            f'<tr><td class="mark {mark}">{mark}{said}</td><td>{_text(finding.statement)}</td>'
             f"<td>{_text(finding.measured)}</td></tr>"
         )
     lines.append("</tbody></table>")
-    kind = "quick" if told.get("quick") else "in full"
+    if quick:
+        lines.append(
+            '<p class="small">These verdicts are of a quick run, with other parameters than the'
+            f" full one: {escape(quick_parameters(each)) or 'the same points'}.</p>"
+        )
+    kind = "quick" if quick else "in full"
     lines.append(f'<h3>How</h3><p>{_text(each.how)}</p><p class="small">{_facts(told, kind)}</p>')
     lines.append("</section>")
     return lines

@@ -16,16 +16,21 @@ SEED = 1988
 
 
 AGREES, PARTLY, DIFFERS, MEASURED = "agrees", "partly", "differs", "measured"
+CLAIM, OURS, INTERVAL = "claim", "ours", "interval"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A statement of the paper beside what was measured, and whether the two agree: everywhere,
-    at some of the points, or nowhere. `measured`: there is nothing to agree with."""
+    """A statement beside what was measured, and whether the two agree: everywhere, at some of the
+    points, or nowhere. `measured`: there is nothing to agree with. `kind`: a claim of the paper, a
+    statement of our own, or how wide the intervals are. A claim that is judged in several places
+    has the same `claim` at each; if there is none, the statement is its name."""
 
     statement: str
     verdict: str
     measured: str
+    kind: str = CLAIM
+    claim: str = ""
 
 
 def judged(cases: Sequence[bool]) -> str:
@@ -79,6 +84,14 @@ class Spot:
     x: float
     y: float
     ci: float
+
+
+def together(verdicts: Sequence[str]) -> str:
+    """Of one claim that was judged in several places."""
+    told = [verdict for verdict in verdicts if verdict != MEASURED]
+    if not told:
+        return MEASURED
+    return told[0] if len(set(told)) == 1 else PARTLY
 
 
 def curve(results: Results, x: str, measure: str, **where: Any) -> list[Spot]:

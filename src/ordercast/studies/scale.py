@@ -36,6 +36,7 @@ from ordercast.studies.figures import (
 from ordercast.studies.fits import end_to_end
 from ordercast.studies.reproduction import (
     MEASURED,
+    OURS,
     Family,
     Finding,
     Reproduction,
@@ -145,7 +146,7 @@ def scale_findings(results: Results) -> list[Finding]:
                for spread in _SPREADS.values() for b in _BUILDERS}  # fmt: skip
     took = ", ".join(f"{builder} {each:.1f} s" for builder, each in seconds.items())
     found.append(Finding("Time to build.", MEASURED, f"For {most:,} random groups: {took}."))
-    return found
+    return [replace(finding, kind=OURS) for finding in found]
 
 
 def _load_finding(kind: str, load: dict[str, list[Spot]], most: int) -> Finding:

@@ -17,7 +17,7 @@ from ordercast.model.errors import ConfigError, CrossDomain
 from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import SECOND
-from ordercast.net.cluster.config import Retention
+from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.cluster.file import cluster_of_groups, parse_cluster, read_cluster
 from support.clusters.layouts import structure_of
 from support.judges.forests import problems
@@ -111,6 +111,15 @@ def test_what_is_written_is_used(tmp_path: Path) -> None:
     assert structure_of(cluster, "alpha").forest.builder == "star"
 
 
+def test_named_readers_have_limits() -> None:
+    plain = parse_cluster(SMALL, source="x").reader_limits()
+    assert plain == ReaderLimits(1 << 30, 7 * 86_400 * 10**9, unnamed=True)
+    text = SMALL.replace('name = "demo"', 'name = "demo"\nunnamed_reader = false')
+    text += '[limits]\nreader_bytes = "2MB"\nreader_age = "1h"\n'
+    limits = parse_cluster(text, source="x").reader_limits()
+    assert limits == ReaderLimits(2 * 10**6, 3_600 * 10**9, unnamed=False)
+
+
 def test_a_retention_may_be_a_size() -> None:
     text = SMALL + '[limits]\nretention = "2GB"\n'
     assert parse_cluster(text, source="x").limits.retention == Retention("size", 2 * 10**9)
@@ -177,6 +186,8 @@ def test_a_retention_may_be_a_size() -> None:
         ("[groups]", "[limits]\nwindow_bytes = 10\n[groups]", "10 is below message_bytes"),
         ("[groups]", "[limits]\nmessage_bytes = '1GB'\n[groups]", "1000000000 is above"),
         ("[groups]", "[limits]\nretention = 'ever'\n[groups]", "'ever' is not a retention"),
+        ("[groups]", "[limits]\nreader_age = 7\n[groups]", "limits.reader_age: 7 is not a time"),
+        ("[groups]", "[limits]\nreader_bytes = 0\n[groups]", "limits.reader_bytes: 0 is too small"),
         ("[groups]", "[timeouts]\nsuspect = 1\n[groups]", "timeouts.suspect: 1 is not a time"),
         ("[groups]", "[timeouts]\nsuspect = '1ms'\n[groups]", "'1ms' is too small"),
         ("[groups]", "[tls]\ndri = 'x'\n[groups]", "tls: unknown key 'dri' (did you mean 'dir'?)"),

@@ -66,7 +66,8 @@ async def test_a_certificate_that_ends_soon_is_in_status_and_metrics(tmp_path: P
     assert 2 * 86_400 < status["certificate_ends_s"] <= 3 * 86_400
     status["certificate_ends_s"] = 3 * 86_400 - 60
     told = "its certificate expires in 2 days; 'ordercast certs' makes another"
-    assert f"a: {told}" in as_table({"a": {"state": "up", "reasons": [], **status}}).splitlines()
+    shown = {"state": "up", "reasons": [], "warnings": warnings(status), **status}
+    assert f"a: {told}" in as_table({"a": shown}).splitlines()
     assert b"ordercast_certificate_ends_seconds{" in (exposition(status) or b"")
     assert warnings({**status, "certificate_ends_s": 60 * 86_400}) == []
     assert "has expired" in warnings({**status, "certificate_ends_s": -1})[0]

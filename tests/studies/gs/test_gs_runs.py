@@ -8,6 +8,7 @@ from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
 from ordercast.studies.gs.forests import forest_costs, set_up_costs
 from ordercast.studies.gs.frames import BROADCAST, P2P, multicast, table_costs
+from ordercast.studies.gs.load import under_load_costs
 
 # c is in all groups: greedy makes a star at c. From outside to c, then to the others by name.
 CHAIN = GroupTable.of(
@@ -99,3 +100,17 @@ def test_set_up_takes_a_message_per_site_and_pays_by_what_two_phase_sends_more()
     assert found["saved_ms"] == (15 + 7) - 13
     assert found["pays_in_delay"] == 1
     assert found["break_even_delay"] == pytest.approx((13 + found["compute_ms"]) / 9)
+
+
+def test_under_load_the_centre_falls_behind_and_every_frame_counts() -> None:
+    """8 groups of 10 among 40 sites: a centre that needs 1 ms a frame sends 10 per message."""
+    idle, busy = (
+        under_load_costs(config(40, 8, 10, rate=rate), 1, "").measures for rate in (20, 160)
+    )
+    assert idle["centralized/delay_mean_ms"] < idle["two_phase/delay_mean_ms"]
+    assert busy["centralized/delay_mean_ms"] > 5 * idle["centralized/delay_mean_ms"]
+    assert busy["centralized/delay_mean_ms"] > 5 * busy["two_phase/delay_mean_ms"]
+    assert busy["centralized/carried"] < 110 < 140 < busy["two_phase/carried"]
+    for protocol in ("propagation", "two_phase", "centralized"):
+        assert idle[f"{protocol}/frames_control"] > busy[f"{protocol}/frames_control"] > 1
+        assert idle[f"{protocol}/frames_data"] >= 9

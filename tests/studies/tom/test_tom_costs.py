@@ -7,7 +7,7 @@ def column(setting: FormulaTerms, which: int) -> dict[str, float]:
     return {name: pair[which](setting) for name, pair in TRANSMISSIONS.items()}
 
 
-EXAMPLE = FormulaTerms(3, 9, 11, depth=2, metagroups=4, path=3, edges=8, forwarding=3, serving=2)
+EXAMPLE = FormulaTerms(3, 9, 11, depth=2, metagroups=4, path=3, forwarding=3)
 
 
 def test_the_printed_column_is_that_of_the_paper() -> None:
@@ -39,6 +39,21 @@ def test_the_claim_that_tom_is_never_dearer_holds_in_print_only() -> None:
         assert printed["tom"] <= printed["metagroup"] + 1
         assert ours["tom"] > ours["metagroup"]
         assert ours["tom"] > ours["propagation"]
+
+
+def test_of_20_hosts_figure_5_is_below_one_level() -> None:
+    """d = log_5 2: nothing is rounded up."""
+    printed = column(figure_5(20), 0)
+    assert round(printed["propagation"], 2) == 1.43
+    assert round(printed["metagroup"], 2) == 2.43
+
+
+def test_by_the_height_of_the_receivers_tom_beats_mg_always_and_mp_in_large_sessions() -> None:
+    for hosts in (20, 100, 200, 250, 500, 1000):
+        printed = column(figure_5(hosts, height_of="receivers"), 0)
+        assert printed["tom"] <= printed["metagroup"]
+        assert (printed["tom"] <= printed["propagation"] + 1e-9) == (hosts >= 250)
+        assert printed["tom"] < column(figure_5(hosts), 0)["tom"]
 
 
 def test_small_sessions_have_costs_too() -> None:

@@ -11,10 +11,18 @@ from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.tasks import Point
 from ordercast.plan.canvas import style
+from ordercast.sim.overheard import PlannedSend, overhear
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
 from ordercast.studies.tom.costs import TRANSMISSIONS
-from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
+from ordercast.studies.tom.runs import (
+    MEMBERS,
+    OUTSIDE,
+    heard_from,
+    message_costs,
+    structure_for,
+    table_of_sources,
+)
 from support.harness.runners import here
 
 EXACT = ("centralized", "propagation", "metagroup", "tom")
@@ -62,11 +70,26 @@ def test_symmetric_asks_all_hosts_of_the_domain(seed: int) -> None:
 
 
 def test_work_counts_a_multicast_once_as_the_paper_does() -> None:
-    """So the centre does two things for a message, and of TOM only what goes hop by hop grows."""
+    """So the centre does two things for a message, and a hop of TOM sends its headers once."""
     found = message_costs(point(20, 1, MEMBERS, 40), 0, "").measures
     assert (found["centralized/work_max"], found["centralized/load_max"]) == (2, 20)
     assert found["two_phase/work_max"] == 2 + 19
-    assert found["tom/work_max"] < 20 < found["tom/load_max"]
+    assert found["tom/work_max"] == 5 < 20 < found["tom/load_max"]
+
+
+def test_one_rule_counts_transmissions_for_every_protocol() -> None:
+    """No site makes two of what leaves it for several others at the same time."""
+    where, at = point(8, 1, MEMBERS), 9_100_000_000
+    table, group, sources = table_of_sources(where, 3)
+    measured = message_costs(where, 3, "").measures
+    for protocol in set(TRANSMISSIONS) - {"ring"}:  # whose token is elsewhere at another time
+        structure = structure_for(protocol, table)
+        found = heard_from(at, overhear(structure, protocol, [PlannedSend(at, sources[0], group)]))
+        said = {
+            (f.at, f.source, *(getattr(item, "batch", item) for item in f.items))
+            for f in found.heard
+        }
+        assert measured[f"{protocol}/transmissions"] == len(said) < found.messages, protocol
 
 
 def test_findings_and_figures_come_from_the_numbers() -> None:

@@ -122,7 +122,9 @@ class Manager:
             return
         before = self._fed.get(peer)
         self._fed[peer] = frame.count
-        self._features[peer] = frame.features
+        self._features.pop(peer, None)
+        if frame.features:
+            self._features[peer] = frame.features
         self.excluding.fed(peer, frame)
         self._silences.fed(peer, frame.silent, frame.detoured)
         for epoch, group, number, members in frame.counts:

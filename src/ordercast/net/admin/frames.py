@@ -29,6 +29,7 @@ from ordercast.model.limits import (
     BATCH_MESSAGES,
     BODY_BYTES,
     MEMBERS,
+    READER_GROUPS,
     RECORDS,
 )
 from ordercast.model.messages import CLIENT_BYTES, Placed
@@ -138,6 +139,51 @@ class DigestRequest(Packed, frozen=True, tag=10):
     alarm: Text
 
 
+class Follow(Packed, frozen=True, tag=11):
+    """The deliveries of a named reader, when this follower has the turn. `groups`: make the reader
+    if there is none; `("*",)`: of all groups; None: it must be there. `number`: the reader that the
+    client had before (0: none); then it has read up to `position`, and knows `attempt`."""
+
+    id: Ordinal
+    reader: Name
+    groups: Annotated[tuple[Name, ...], Meta(max_length=READER_GROUPS)] | None
+    number: Natural = 0
+    position: Natural = 0
+    attempt: Natural = 0
+
+
+class ReadRange(Packed, frozen=True, tag=12):
+    """The deliveries of a named reader's groups from `start` to `end`; it needs no turn."""
+
+    id: Ordinal
+    reader: Name
+    start: Ordinal
+    end: Ordinal
+
+
+class ConfirmRead(Packed, frozen=True, tag=13):
+    """The follower `follow` of this connection is done with everything up to `position`."""
+
+    id: Ordinal
+    follow: Ordinal
+    position: Natural
+    attempt: Natural = 0
+
+
+class ReaderReset(Packed, frozen=True, tag=14):
+    """Let a named reader go on with `position`. 0: the first that is kept; None: behind all that
+    was delivered."""
+
+    id: Ordinal
+    reader: Name
+    position: Natural | None
+
+
+class ReaderRemoval(Packed, frozen=True, tag=15):
+    id: Ordinal
+    reader: Name
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -149,6 +195,11 @@ ClientFrame: TypeAlias = (
     | StatusRequest
     | Change
     | DigestRequest
+    | Follow
+    | ReadRange
+    | ConfirmRead
+    | ReaderReset
+    | ReaderRemoval
 )
 
 
@@ -259,8 +310,25 @@ class Rolled(Packed, frozen=True, tag=11):
     rolled: Rollback
 
 
+class TurnGiven(Packed, frozen=True, tag=13):
+    """A follower has the turn: deliveries come from behind `position`, in `attempt`. `number`: of
+    the reader."""
+
+    id: int
+    number: int
+    position: int
+    attempt: int
+
+
+class RangeEnd(Packed, frozen=True, tag=14):
+    """All of a range was sent."""
+
+    id: int
+
+
 class Answer(Packed, frozen=True, tag=6):
-    """To a Confirm or a Change (empty), a StatusRequest (JSON), or a DigestRequest."""
+    """To a StatusRequest (JSON), a DigestRequest, or a ReaderReset (the position, JSON); to others
+    it is empty."""
 
     id: int
     body: bytes
@@ -287,6 +355,8 @@ DaemonFrame: TypeAlias = (
     | Targets
     | Opened
     | Rolled
+    | TurnGiven
+    | RangeEnd
 )
 
 Decode: TypeAlias = Callable[[bytes], Any]

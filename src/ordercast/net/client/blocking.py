@@ -7,7 +7,7 @@ with ordercast.blocking.connect("cluster.toml", site="a") as node:
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -33,9 +33,16 @@ class _AsyncNode(Protocol):
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
     async def multicast_to(self, sites: Any, payload: Any) -> Any: ...
     def multicast_nowait(self, group: Any, payload: bytes) -> Any: ...
-    def deliveries(self, start: int | None = None) -> Any: ...
-    def batches(self, start: int | None = None) -> Any: ...
-    async def confirm(self, position: int) -> None: ...
+    def deliveries(
+        self, start: int | None = None, *, reader: Any = None, groups: Any = None
+    ) -> Any: ...
+    def batches(
+        self, start: int | None = None, *, reader: Any = None, groups: Any = None
+    ) -> Any: ...
+    def read(self, reader: str, start: int, end: int) -> Any: ...
+    async def confirm(self, position: int, *, reader: str | None = None) -> None: ...
+    async def reset_reader(self, reader: str, position: int | None = None) -> int: ...
+    async def remove_reader(self, reader: str) -> None: ...
     async def flush(self, until: str = "ordered") -> None: ...
     async def status(self) -> dict[str, Any]: ...
 
@@ -137,9 +144,18 @@ class BlockingNode(ClusterChanges[None]):
 
         return self._receipt(send())
 
-    def deliveries(self, start: int | None = None) -> Iterator[StreamItem]:
+    def deliveries(
+        self,
+        start: int | None = None,
+        *,
+        reader: str | None = None,
+        groups: Iterable[Group] | str | None = None,
+    ) -> Iterator[StreamItem]:
         """As `Node.deliveries`; waits for the next one, and raises the same."""
-        items = self._node.deliveries(start)
+        if reader is not None:
+            yield from self._each(self._node.deliveries(start, reader=reader, groups=groups))
+            return
+        items = self._node.deliveries(start, groups=groups)
         if not isinstance(items, Deliveries):  # a daemon's come by the batch
             for batch in self.batches(start):
                 if isinstance(batch, EpochOpened | Rollback):
@@ -154,23 +170,47 @@ class BlockingNode(ClusterChanges[None]):
         finally:
             self._end(items)
 
-    def batches(self, start: int | None = None) -> Iterator[StreamBatch]:
+    def batches(
+        self,
+        start: int | None = None,
+        *,
+        reader: str | None = None,
+        groups: Iterable[Group] | str | None = None,
+    ) -> Iterator[StreamBatch]:
         """As `Node.batches`; waits for the next one, and raises the same."""
-        stream = self._node.batches(start)
+        yield from self._each(self._node.batches(start, reader=reader, groups=groups))
+
+    def read(self, reader: str, start: int, end: int) -> Iterator[StreamItem]:
+        """As `Node.read`; waits for the next one, and raises the same."""
+        yield from self._each(self._node.read(reader, start, end))
+
+    def _each(self, items: Any) -> Iterator[Any]:
         try:
             while True:
-                yield self._thread.call(anext(stream))
+                try:
+                    item = self._thread.call(anext(items))
+                except StopAsyncIteration:
+                    return
+                yield item
         finally:
-            self._end(stream)
+            self._end(items)
 
     def _end(self, items: Any) -> None:
         """A loop over items may outlive the block."""
         if not self._thread.closed:
             self._thread.call(items.aclose())
 
-    def confirm(self, position: int) -> None:
+    def confirm(self, position: int, *, reader: str | None = None) -> None:
         """As `Node.confirm`; raises the same."""
-        self._thread.call(self._node.confirm(position))
+        self._thread.call(self._node.confirm(position, reader=reader))
+
+    def reset_reader(self, reader: str, position: int | None = None) -> int:
+        """As `Node.reset_reader`; raises the same."""
+        return self._thread.call(self._node.reset_reader(reader, position))
+
+    def remove_reader(self, reader: str) -> None:
+        """As `Node.remove_reader`; raises the same."""
+        self._thread.call(self._node.remove_reader(reader))
 
     def flush(self, until: str = "ordered") -> None:
         """As `Node.flush`; raises the same."""

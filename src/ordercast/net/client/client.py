@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
@@ -33,6 +33,7 @@ from ordercast.net.admin.frames import (
     DigestRequest,
     Failed,
     Opened,
+    RangeEnd,
     Rejected,
     Rolled,
     ServedCluster,
@@ -41,6 +42,7 @@ from ordercast.net.admin.frames import (
     StatusRequest,
     SubscribedBatches,
     Targets,
+    TurnGiven,
     Welcome,
     Withheld,
     decode_digests,
@@ -56,6 +58,12 @@ from ordercast.net.client.endpoints import (
     endpoints_of,
     is_address,
 )
+from ordercast.net.client.named import (
+    NamedCalls,
+    NamedClientBatches,
+    NamedClientDeliveries,
+    NamedSubscription,
+)
 from ordercast.net.client.outgoing import ClientOutgoing
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
 from ordercast.net.client.requests import ClientReceipt
@@ -64,6 +72,7 @@ from ordercast.net.cluster.directory import require_own
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import ClusterChanges, new_change_name, require_change
+from ordercast.net.site.named_readers import require_unnamed
 from ordercast.net.site.stream import GapBatch, StreamBatch
 from ordercast.wire.replica_digest import ReplicaDigest
 
@@ -169,6 +178,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing = ClientOutgoing(self._targets, self._send)
         self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
+        self._named = NamedCalls(
+            self._subscriptions, self._next_id, self._begin_named, self._ask, self._send
+        )
         self._last_id = 0
         self._ready: asyncio.Future[None] | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -292,26 +304,72 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
 
     # --- receiving --------------------------------------------------------------------------------
 
+    @overload
     def batches(
         self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
-    ) -> ClientBatches:
+    ) -> ClientBatches: ...
+
+    @overload
+    def batches(
+        self, *, reader: str, groups: Iterable[Group] | str | None = None
+    ) -> NamedClientBatches: ...
+
+    def batches(
+        self,
+        start: int | None = None,
+        attempt: int | None = None,
+        *,
+        observe: bool = False,
+        reader: str | None = None,
+        groups: Iterable[Group] | str | None = None,
+    ) -> ClientBatches | NamedClientBatches:
         """As `deliveries`, by the batch: less work per message. Reading raises the same."""
+        if reader is not None:
+            follow = self._named.follow(reader, groups, start, attempt)
+            return NamedClientBatches(follow, self._end_reading)
+        require_unnamed(groups)
         return ClientBatches(
             partial(self._begin_reading, start, observe, attempt), self._end_reading
         )
 
+    @overload
     def deliveries(
         self, start: int | None = None, attempt: int | None = None, *, observe: bool = False
-    ) -> ClientDeliveries:
+    ) -> ClientDeliveries: ...
+
+    @overload
+    def deliveries(
+        self, *, reader: str, groups: Iterable[Group] | str | None = None
+    ) -> NamedClientDeliveries: ...
+
+    def deliveries(
+        self,
+        start: int | None = None,
+        attempt: int | None = None,
+        *,
+        observe: bool = False,
+        reader: str | None = None,
+        groups: Iterable[Group] | str | None = None,
+    ) -> ClientDeliveries | NamedClientDeliveries:
         """Every message for the daemon's site in order, from position `start`, or after the last
         position that was confirmed. It never ends by itself. `attempt`: the attempt of the last
         delivery that the application has; if that delivery was taken back, the first item is the
         Rollback. `observe`: nobody waits for this reader (see `slow_member`), however far behind it
         is.
 
-        Reading raises ConfigError (a position below 1), Forgotten (one that is no longer kept),
+        `reader`: the messages of a named reader's groups, behind the last position that was
+        confirmed under this name. If there is no such reader, it is made, with these `groups` (`*`:
+        all). The first item waits until no other follower of the name is before this one.
+
+        Reading raises ConfigError (a position below 1; no such reader, or one of other groups),
+        UnknownGroup, Forgotten (a position, or a reader, that is no longer kept), TurnLost (another
+        follower has confirmed beyond what this one has read, or the reader was reset or removed),
         Away (the daemon has not answered for too long), or Error (the client is closed).
         """
+        if reader is not None:
+            follow = self._named.follow(reader, groups, start, attempt)
+            return NamedClientDeliveries(follow, self._end_reading)
+        require_unnamed(groups)
         begin = partial(self._begin_reading, start, observe, attempt)
         return ClientDeliveries(begin, self._end_reading)
 
@@ -326,20 +384,52 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         subscription.subscribe()
         return subscription
 
+    def _begin_named(self, subscription: NamedSubscription) -> None:
+        self._require_open()
+        self._subscriptions[subscription.number] = subscription
+        subscription.subscribe()
+
     def _end_reading(self, subscription: ClientSubscription) -> None:
         if self._subscriptions.pop(subscription.number, None) is not None and not self._closed:
             subscription.close()
 
-    async def confirm(self, position: int, attempt: int | None = None) -> None:
+    def read(self, reader: str, start: int, end: int) -> NamedClientDeliveries:
+        """The messages of a named reader's groups from position `start` to `end`, for anybody: it
+        needs no turn and changes nothing. It ends after `end`, and waits for what is not delivered
+        yet. Raises ConfigError; reading raises as `deliveries`."""
+        return NamedClientDeliveries(self._named.read(reader, start, end), self._end_reading)
+
+    async def reset_reader(self, reader: str, position: int | None = None) -> int:
+        """Let a named reader go on with this position (0: the first that is kept); without one,
+        behind all that was delivered. Followers lose their turn. Returns the position when it is
+        durable. Raises ConfigError (no such reader, a position that is not delivered),
+        Away, or Error (the client is closed)."""
+        return await self._named.reset(reader, position)
+
+    async def remove_reader(self, reader: str) -> None:
+        """Forget a named reader: nothing is kept for it any more. Raises ConfigError (there is none
+        of this name), Away, or Error (the client is closed)."""
+        await self._named.remove(reader)
+
+    async def confirm(
+        self, position: int, attempt: int | None = None, *, reader: str | None = None
+    ) -> None:
         """The application is done with everything up to this position, and will not see it again.
-        Returns when the daemon has that durably. Raises ConfigError for a position that is not
-        delivered yet, Away, or Error (the client is closed)."""
+        Returns when the daemon has that durably. `reader`: this client's follower of the name is
+        done with them; it waits for its turn if it has lost that with its connection. Raises
+        ConfigError for a position that is not delivered yet, TurnLost (another follower has
+        confirmed beyond it, or this client does not follow), Away, or Error (the client is
+        closed)."""
         require_number(position, "position", 0)
         if attempt is not None:
             require_number(attempt, "attempt", 0)
+        if reader is not None:
+            await self._named.confirm(reader, position, attempt)
+            return
         number = self._next_id()
         if attempt is None:  # as far as this client's slowest reader has come
-            attempt = min((one.attempt for one in self._subscriptions.values()), default=0)
+            own = (one for one in self._subscriptions.values() if type(one) is ClientSubscription)
+            attempt = min((one.attempt for one in own), default=0)
         await self._ask(number, Confirm(number, position, attempt))
 
     # --- asking -----------------------------------------------------------------------------------
@@ -452,6 +542,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     def _down(self) -> None:
         assert self._link is not None
         refused = self._link.refused
+        for subscription in list(self._subscriptions.values()):
+            subscription.lost()
         if refused is not None:
             if self._ready is not None and not self._ready.done():
                 self._ready.set_exception(refused)
@@ -475,7 +567,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         for _, answer in list(self._calls.values()):
             if not answer.done():
                 answer.set_exception(error)
-        for subscription in list(self._subscriptions.values()):
+        for subscription in list(self._subscriptions.values()):  # a forgotten reader may end now
             subscription.failed(error)
         self._outgoing.fail(error, for_good=for_good)
 
@@ -488,6 +580,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             if subscription is not None:
                 for batch in _batches_in(frame):
                     subscription.arrived(batch)
+        elif isinstance(frame, TurnGiven | RangeEnd):
+            told = self._subscriptions.get(frame.id)
+            if isinstance(told, NamedSubscription):
+                told.told(frame)
         elif isinstance(frame, Targets):
             self._targets.update(frame)
         elif isinstance(frame, Answer):

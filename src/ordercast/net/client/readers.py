@@ -46,9 +46,19 @@ class ClientSubscription:
         held = sum(_count(batch) for batch in self._batches)
         size = sum(_size(batch) for batch in self._batches)
         self._used = [0, 0]
-        self._send(Subscribe(self.number, self.next, self.observe, self._attempt))
+        self._send(self._question())
         room = max(1, AHEAD_MESSAGES - held), max(1, AHEAD_BYTES - size)
         self._send(Credit(self.number, *room, self._position))
+
+    def _question(self) -> ClientFrame:
+        return Subscribe(self.number, self.next, self.observe, self._attempt)
+
+    def lost(self) -> None:
+        """The connection broke. What is here stays: nobody else reads for this application."""
+
+    def _follows(self, position: int) -> bool:
+        """Whether a batch at this position comes next."""
+        return self.next is None or position == self.next
 
     def arrived(self, batch: StreamBatch | Withheld) -> None:
         if isinstance(batch, EpochOpened):
@@ -57,7 +67,7 @@ class ClientSubscription:
         if isinstance(batch, Rollback):
             self._rolled(batch)
             return
-        if self.next is not None and batch.position != self.next:
+        if not self._follows(batch.position):
             return  # of a connection that is gone
         self.next = batch.last + 1
         if isinstance(batch, DeliveredBatch):
@@ -68,9 +78,7 @@ class ClientSubscription:
     def _opened(self, opened: EpochOpened) -> None:
         """An opening stands between two positions, and is sent again on a new connection. The
         epochs that a site opens grow, so the number says whether it is news."""
-        if opened.epoch <= self._epoch or (
-            self.next is not None and opened.position != self.next - 1
-        ):
+        if opened.epoch <= self._epoch or not self._follows(opened.position + 1):
             return
         self._epoch = opened.epoch
         self.next = opened.position + 1
@@ -105,13 +113,17 @@ class ClientSubscription:
                     return batch
             if self._error is not None:
                 raise self._error
-            if self._waiter is not None:
-                raise Error("one reader is waited for twice at a time; open another one")
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._news()
+
+    async def _news(self) -> None:
+        """Wait until something has arrived."""
+        if self._waiter is not None:
+            raise Error("one reader is waited for twice at a time; open another one")
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     def close(self) -> None:
         self._batches.clear()
@@ -164,12 +176,15 @@ class ClientReader(ABC, Generic[I]):
     async def __anext__(self) -> I:
         """The next item."""
 
-    async def _batch(self) -> StreamBatch:
+    def _begun(self) -> ClientSubscription:
         if self._closed:
             raise StopAsyncIteration
         if self._subscription is None:
             self._subscription = self._begin()
-        return await self._subscription.following()
+        return self._subscription
+
+    async def _batch(self) -> StreamBatch:
+        return await self._begun().following()
 
     async def aclose(self) -> None:
         """Stop reading: nobody waits for this reader any more. Raises nothing."""

@@ -51,6 +51,19 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderLimits:
+    """How long the store waits for a named reader: so many bytes, such an age. `unnamed`: it also
+    waits for the site's own application, which reads without a name."""
+
+    bytes: int = 1 << 30
+    age: int = 7 * 86_400 * SECOND  # nanoseconds
+    unnamed: bool = True
+
+
+_READERS = ReaderLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class LimitsConfig:
     window_messages: int = _LIMITS.window_messages
     window_bytes: int = _LIMITS.window_bytes
@@ -59,6 +72,8 @@ class LimitsConfig:
     unread_bytes: int = 67_108_864
     missed_bytes: int = _LIMITS.missed_bytes
     retention: Retention = Retention()
+    reader_bytes: int = _READERS.bytes
+    reader_age: int = _READERS.age  # nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,7 @@ class Cluster:
     voters: tuple[Site, ...] = ()
     retired: tuple[Site, ...] = ()  # sites of the file that have left: nobody believes them
     slow_member: str = "wait"
+    unnamed_reader: bool = True  # an application reads without a name, and is waited for
     open: bool = False
     insecure: bool = False
     limits: LimitsConfig = field(default_factory=LimitsConfig)
@@ -127,6 +143,9 @@ class Cluster:
         if named is None:
             raise ConfigError(f"{self.source}: is no file that says where stores are: give a dir")
         return Path(named)
+
+    def reader_limits(self) -> ReaderLimits:
+        return ReaderLimits(self.limits.reader_bytes, self.limits.reader_age, self.unnamed_reader)
 
     # --- what follows -----------------------------------------------------------------------------
 

@@ -45,8 +45,8 @@ _CHOICES = {
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups", "grants")
 _CLUSTER = (
     "name", "dir", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
-    "durability", "voters", "retired", "slow_member", "open", "insecure", "dissemination",
-    "secret",
+    "durability", "voters", "retired", "slow_member", "unnamed_reader", "open", "insecure",
+    "dissemination", "secret",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -174,7 +174,7 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
         found["protocol"] = _one_of(given["protocol"], PROTOCOLS, f"{source}: cluster.protocol")
     if "stability" in given:
         found["stability"] = _one_of(given["stability"], TRACKERS, f"{source}: cluster.stability")
-    for key in ("causal", "open"):
+    for key in ("causal", "open", "unnamed_reader"):
         if key in given:
             found[key] = _flag(given[key], f"{source}: cluster.{key}")
     return found
@@ -290,6 +290,8 @@ def _limits(given: Mapping[str, Any], source: str) -> LimitsConfig:
         "unread_bytes": size,
         "missed_bytes": size,
         "retention": _retention,
+        "reader_bytes": size,
+        "reader_age": duration,
     }
     require_keys(given, readers, f"{source}: limits")
     found = {key: readers[key](value, f"{source}: limits.{key}") for key, value in given.items()}

@@ -60,6 +60,11 @@ SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
             'or "shed": an application that lags gets gaps instead of holding up; or "exclude":'
             " its site is excluded as a failed one is",
         ),
+        _Setting(
+            "unnamed_reader", "true",
+            "false: applications read under names only; the store and other sites wait for no other"
+            " reader",
+        ),
         _Setting("open", "false", "true: sends across domains, all trees under one root"),
         _Setting("dissemination", '"unicast"', _or(WAYS, "unicast")),
         _Setting("voters", None, "who decides changes: all sites up to 7, or the first 5 by name"),
@@ -78,6 +83,11 @@ SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
             "missed_bytes", "268435456",
             "kept for sites that are away; beyond it they return by the application's snapshot",
         ),
+        _Setting(
+            "reader_bytes", "1073741824",
+            "kept for a named reader that is behind; beyond it there is a gap",
+        ),
+        _Setting("reader_age", '"7d"', "the same by age"),
         _Setting("retention", '"stable"', 'or an age ("24h") or a size ("2GB")'),
     ),
     "timeouts": (

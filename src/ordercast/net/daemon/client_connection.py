@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from ordercast.model.errors import Error, NotGranted
-from ordercast.model.grants import ClientSubject
+from ordercast.model.errors import Error, NotGranted, TurnLost
+from ordercast.model.grants import EVERY, ClientSubject
 from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
@@ -17,16 +17,22 @@ from ordercast.net.admin.frames import (
     ClientFrame,
     ClientHello,
     Confirm,
+    ConfirmRead,
     Credit,
     DaemonRefusal,
     DigestRequest,
     Failed,
+    Follow,
+    ReaderRemoval,
+    ReaderReset,
+    ReadRange,
     Rejected,
     Send,
     ServedCluster,
     StatusRequest,
     Subscribe,
     Targets,
+    TurnGiven,
     Unsubscribe,
     Watch,
     Welcome,
@@ -39,10 +45,17 @@ from ordercast.net.admin.targets import targets_of
 from ordercast.net.daemon.permits import Permits
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.subscription import Subscription, observed
+from ordercast.net.site.named_readers import ReaderPlace
+from ordercast.net.site.named_stream import NamedBatches
 from ordercast.net.site.running import RunningSite
 
 MOST_SUBSCRIPTIONS = 16  # the most of one connection
 HELLO_S = 5.0
+
+Question: TypeAlias = (
+    Confirm | StatusRequest | Change | DigestRequest | ConfirmRead | ReaderReset | ReaderRemoval
+)
+"""A frame that is answered by its id."""
 
 
 class ConnectionDesk(Protocol):
@@ -73,6 +86,7 @@ class ClientConnection:
         self._on_hello = on_hello
         self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
+        self._followed: dict[int, NamedBatches] = {}  # of named readers
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._targets: Targets | None = None  # those that the client was told
         loop = asyncio.get_running_loop()
@@ -84,6 +98,8 @@ class ClientConnection:
 
     def lost(self) -> None:
         self._deadline.cancel()
+        for followed in self._followed.values():
+            followed.close()
         for subscription in self._subscriptions.values():
             if subscription.keep and self.session is not None:
                 self.session.park(subscription)
@@ -119,12 +135,15 @@ class ClientConnection:
             session.send(frame)
         elif isinstance(frame, Watch):
             session.watch(frame)
-        elif isinstance(frame, Subscribe):
+        elif isinstance(frame, Subscribe | Follow | ReadRange):
             self._subscribe(frame)
         elif isinstance(frame, Credit):
             if frame.id in self._subscriptions:
                 self._subscriptions[frame.id].credit(frame.messages, frame.bytes, frame.read)
         elif isinstance(frame, Unsubscribe):
+            followed = self._followed.pop(frame.id, None)
+            if followed is not None:
+                followed.close()
             subscription = self._subscriptions.pop(frame.id, None)
             if subscription is not None:
                 subscription.close()
@@ -191,13 +210,16 @@ class ClientConnection:
             self._targets = targets
             self.wire.send(targets)
 
-    def _subscribe(self, frame: Subscribe) -> None:
+    def _subscribe(self, frame: Subscribe | Follow | ReadRange) -> None:
         if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
             self.wire.send(
                 Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS} subscriptions")
             )
             return
         assert self.session is not None
+        if not isinstance(frame, Subscribe):
+            self._subscriptions[frame.id] = self._read_named(frame)
+            return
         subscription = self.session.parked(frame.id)
         if subscription is None or not subscription.resume(self.wire, frame.start, frame.attempt):
             subscription = self._begin(frame)
@@ -213,16 +235,44 @@ class ClientConnection:
         batches = stream.batches(frame.start, attempt)
         return Subscription(frame.id, batches, self.wire, may_read, keep=stream.log is None)
 
-    def _ask(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
+    def _read_named(self, frame: Follow | ReadRange) -> Subscription:
+        named, admit = self.site.named, partial(self.desk.permits.admit_reader, self.subject)
+        if isinstance(frame, ReadRange):
+            span = (frame.start, frame.end)
+            batches = NamedBatches(named, frame.reader, span=span, admit=admit)
+        else:
+            place = ReaderPlace(frame.number, frame.position, max(frame.attempt, 1))
+            batches = self._followed[frame.id] = NamedBatches(
+                named,
+                frame.reader,
+                EVERY if frame.groups == (EVERY,) else frame.groups,
+                place=place if frame.number else None,
+                admit=admit,
+                on_turn=lambda *turn: self.wire.send(TurnGiven(frame.id, *turn)),
+            )
+        # Who is admitted may read all of the reader's groups.
+        return Subscription(frame.id, batches, self.wire, lambda _: True, keep=False)
+
+    def _ask(self, frame: Question) -> None:
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
-    async def _answer(self, frame: Confirm | StatusRequest | Change | DigestRequest) -> None:
+    async def _answer(self, frame: Question) -> None:
         body = b""
         try:
             if isinstance(frame, Confirm):
                 await self.site.confirm(frame.position, frame.attempt or None)
+            elif isinstance(frame, ConfirmRead):
+                followed = self._followed.get(frame.follow)
+                if followed is None:
+                    raise TurnLost("this client follows no such reader any more")
+                await followed.confirm(frame.position, frame.attempt or None)
+            elif isinstance(frame, ReaderReset):
+                position = await self.site.named.reset(frame.reader, frame.position)
+                body = msgspec.json.encode(position)
+            elif isinstance(frame, ReaderRemoval):
+                await self.site.named.remove(frame.reader)
             elif isinstance(frame, Change):
                 await self.site.change(frame.edits, frame.name)
                 # Before the answer, because the client may send to a new group at once.

@@ -58,6 +58,13 @@ _RELAY_COUNTERS = (
     ("relayed_pipes_refused", "Pipes that other sites wanted and did not get here", "refused"),
     ("relayed_bytes", "Bytes of other sites' pipes", "bytes"),
 )
+_READERS = (
+    ("reader_lag_positions", "Positions that a named reader has not passed", "lag"),
+    ("reader_held_bytes", "Bytes that the store keeps for a named reader", "held_bytes"),
+    ("reader_held_seconds", "Age of the first message kept for a named reader", "held_s"),
+    ("reader_limit_used", "Of a named reader's limit; beyond 1 it finds a gap", "limit_used"),
+    ("reader_followers", "Followers of a named reader, in line or having the turn", "followers"),
+)
 _DIRECTIONS = ("in", "out")
 
 
@@ -122,6 +129,7 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         "window_held_by", "1 for each site that holds this site's window", "by",
         status["window"]["held_by"],
     )  # fmt: skip
+    yield from _readers(make, status["readers"])
     yield from _stability(make, status["stability"])
     yield from _dissemination(make, status["dissemination"])
     for which in ("value", "limit"):
@@ -130,6 +138,12 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
     yield from _links(make, status["links"])
     yield from _relayed(make, status["relayed"])
     yield from _clients(make, status.get("clients", {}))
+
+
+def _readers(make: "_Families", readers: dict[str, dict[str, Any]]) -> "Iterator[Metric]":
+    for name, help_text, field in _READERS:
+        values = [((reader,), told[field]) for reader, told in readers.items()]
+        yield make.gauges(name, help_text, ("reader",), values)
 
 
 def _stability(make: "_Families", stability: dict[str, Any]) -> "Iterator[Metric]":

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ordercast.net.site.named_readers import WARN, reader_warnings
 from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import held_by
 
@@ -28,6 +29,7 @@ class OperatorLog:
         self._links: dict[str, bool] = {}
         self._holding = False
         self._failed = False
+        self._near: set[str] = set()  # named readers that are near their limit
         self._full = 0
         self._standing = ""
         self._away: dict[str, int] = {}
@@ -46,6 +48,7 @@ class OperatorLog:
         self._look_at_links()
         self._look_at_store()
         self._look_at_reader()
+        self._look_at_named_readers()
         self._look_at_window()
         self._look_at_standing()
         self._look_at_rollbacks()
@@ -127,6 +130,17 @@ class OperatorLog:
         else:
             _log.info("the application has caught up")
         self.tell("reader", {"holding": stream.holding, "lag": stream.lag})
+
+    def _look_at_named_readers(self) -> None:
+        """Report readers that come near their limit, and those that are well again."""
+        told = self.site.named.status()
+        near = {name for name, each in told.items() if each["limit_used"] >= WARN}
+        if near == self._near:
+            return
+        for line in reader_warnings({name: told[name] for name in sorted(near - self._near)}):
+            _log.warning("%s", line)
+        self._near = near
+        self.tell("readers", {"near_limit": sorted(near)})
 
     def _look_at_window(self) -> None:
         core = self.site.core

@@ -15,6 +15,10 @@ from ordercast.net.admin.frames import (
     ClientFrame,
     Confirm,
     DigestRequest,
+    Follow,
+    ReaderRemoval,
+    ReaderReset,
+    ReadRange,
     Send,
     StatusRequest,
     Subscribe,
@@ -44,6 +48,12 @@ class Permits:
         if not self.grants.allows_some(subject):
             self._count(subject, "connect")
             raise NotGranted(f"{subject} has no grant (in the cluster file, under [grants])")
+
+    def admit_reader(self, subject: ClientSubject, groups: Iterable[Group] | None) -> None:
+        """Raise NotGranted unless the subject may read all groups of a named reader (None: all):
+        who follows it confirms for everybody."""
+        for group in (EVERY,) if groups is None else sorted(groups):
+            self._require(subject, READ, group)
 
     def may_read(self, subject: ClientSubject, observe: bool, group: Group) -> bool:
         """Whether messages of the group are for this reader. Who may read may also look on."""
@@ -75,6 +85,10 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
         return [(READ, EVERY)]
     if isinstance(frame, DigestRequest):
         return [(READ, frame.group)]
+    if isinstance(frame, Follow):
+        return [(READ, group) for group in frame.groups or ()]
+    if isinstance(frame, ReaderReset | ReaderRemoval):
+        return [(ADMIN, EVERY)]
     if isinstance(frame, Change):
         return [(ADMIN, _changed(edit)) for edit in frame.edits]
     return ()
@@ -85,6 +99,8 @@ def _some(frame: ClientFrame) -> tuple[str, ...]:
     that it may read, and whoever reads or changes the cluster must be able to ask how it is."""
     if isinstance(frame, Subscribe):
         return (OBSERVE, READ) if frame.observe else (READ,)
+    if isinstance(frame, Follow | ReadRange):
+        return (READ,)
     return (OBSERVE, READ, ADMIN) if isinstance(frame, StatusRequest) else ()
 
 

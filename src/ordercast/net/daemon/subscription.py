@@ -14,6 +14,7 @@ from ordercast.model.groups import Group
 from ordercast.net.admin.frames import (
     Failed,
     Opened,
+    RangeEnd,
     Rolled,
     Shed,
     SubscribedBatches,
@@ -25,7 +26,6 @@ from ordercast.net.admin.frames import (
 from ordercast.net.site.stream import GapBatch, Stream, StreamBatch, rest
 
 CREDIT_BYTES = 16 * 1024 * 1024  # the most credit of a client: it may all wait to be read
-_LOOK_S = 0.02  # pause between looks for news, because nothing wakes an observer
 
 
 async def observed(
@@ -33,21 +33,22 @@ async def observed(
 ) -> AsyncIterator[StreamBatch]:
     """The deliveries for an observer, which is no reader. An operator may begin at position 1, or
     stop looking: that must neither hold the site up nor make it shed."""
-    cursor = stream.cursor(start, attempt)
-    while True:
-        while not stream.has_more(cursor):
-            await asyncio.sleep(_LOOK_S)
-        for batch in await stream.after(cursor):
-            if isinstance(batch, EpochOpened):
-                cursor.epoch = batch.epoch
-                yield batch
-                continue
-            if isinstance(batch, Rollback):
-                cursor.roll_back(batch)
-                yield batch
-                continue
-            yield batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
-            cursor.last = batch.last
+    cursor = stream.watch(start, attempt)
+    try:
+        while True:
+            for batch in await stream.after(cursor):
+                if isinstance(batch, EpochOpened):
+                    cursor.epoch = batch.epoch
+                    yield batch
+                    continue
+                if isinstance(batch, Rollback):
+                    cursor.roll_back(batch)
+                    yield batch
+                    continue
+                yield batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+                cursor.last = batch.last
+    finally:
+        stream.leave(cursor)
 
 
 class Subscription:
@@ -124,6 +125,8 @@ class Subscription:
             async for batch in self._batches:
                 self._write(batch)
                 await self._room()
+            if self._wire is not None:
+                self._wire.send(RangeEnd(self.number))
         except Error as error:
             if self._wire is not None:
                 self._wire.send(Failed(self.number, kind_of(error), reason_of(error)))

@@ -83,6 +83,7 @@ def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
         site=site,
         durability=cluster.durability,
         retention=cluster.limits.retention,
+        readers=cluster.reader_limits(),
     )
 
 

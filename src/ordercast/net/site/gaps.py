@@ -1,4 +1,5 @@
-"""What stands in a stream in place of a message that was shed ([SWAP] §6.3)."""
+"""What stands in a stream in place of messages that a reader does not get: one that was shed
+([SWAP] §6.3), or those that are no longer kept."""
 
 import json
 from typing import NamedTuple
@@ -10,7 +11,9 @@ from ordercast.model.messages import DeliveredBatch, MessageId
 
 
 class Gap(NamedTuple):
-    """A message that this application did not get, at its place in the order."""
+    """A message that this application did not get, at its place in the order. Or, in the stream of
+    a named reader, `positions` whose messages are no longer kept: then nothing else is known
+    of them, and `group` and `origin` are empty."""
 
     position: int
     epoch: int
@@ -18,6 +21,12 @@ class Gap(NamedTuple):
     origin: Site
     incarnation: int
     seq: int
+    positions: int = 1
+
+    @property
+    def last(self) -> int:
+        """The last position of the gap."""
+        return self.position + self.positions - 1
 
     @property
     def id(self) -> MessageId:
@@ -26,7 +35,8 @@ class Gap(NamedTuple):
 
 
 class GapBatch(msgspec.Struct, frozen=True, gc=False):
-    """`count` messages in a row that were shed; the first would have been at `position`."""
+    """`count` messages in a row that were shed; the first would have been at `position`. If
+    `origin` is empty: `count` positions whose messages are no longer kept."""
 
     position: int
     epoch: int
@@ -42,7 +52,9 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
         return self.position + self.count - 1
 
     def deliveries(self) -> list[Gap]:
-        """One gap for each message."""
+        """One gap for each message; one for all that are no longer kept."""
+        if not self.origin:
+            return [Gap(self.position, 0, "", "", 0, 0, self.count)]
         return [
             Gap(
                 self.position + n, self.epoch, self.group, self.origin, self.incarnation,
@@ -50,6 +62,11 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
             )
             for n in range(self.count)
         ]  # fmt: skip
+
+
+def forgotten(first: int, last: int) -> GapBatch:
+    """These positions are no longer kept."""
+    return GapBatch(first, 0, "", "", 0, 0, last - first + 1)
 
 
 def without_body(batch: DeliveredBatch) -> GapBatch:

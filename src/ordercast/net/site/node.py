@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
@@ -24,6 +24,13 @@ from ordercast.net.site.assembly import open_store, over_tcp
 from ordercast.net.site.changes import ClusterChanges
 from ordercast.net.site.founding import require_known
 from ordercast.net.site.handover import StateHooks, state_hooks
+from ordercast.net.site.named_readers import require_unnamed, require_unplaced
+from ordercast.net.site.named_stream import (
+    NamedBatches,
+    NamedBatchReader,
+    NamedDeliveries,
+    require_span,
+)
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.running import CLOSE_S, RunningSite
 from ordercast.net.site.status import status_of
@@ -151,29 +158,110 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
 
     # --- receiving --------------------------------------------------------------------------------
 
-    def deliveries(self, start: int | None = None, attempt: int | None = None) -> Deliveries:
+    @overload
+    def deliveries(self, start: int | None = None, attempt: int | None = None) -> Deliveries: ...
+
+    @overload
+    def deliveries(
+        self, *, reader: str, groups: Iterable[Group] | str | None = None
+    ) -> NamedDeliveries: ...
+
+    def deliveries(
+        self,
+        start: int | None = None,
+        attempt: int | None = None,
+        *,
+        reader: str | None = None,
+        groups: Iterable[Group] | str | None = None,
+    ) -> Deliveries | NamedDeliveries:
         """Every message for this site in order, from position `start`, or after the last position
         that was confirmed. It never ends by itself. `attempt`: the attempt of the last delivery
         that the application has; if that delivery was taken back, the first item is the Rollback.
 
-        Reading raises ConfigError (a position below 1), Forgotten (one that is no longer kept), or
-        Error (the site is closed).
+        `reader`: the messages of a named reader's groups, behind the last position that was
+        confirmed under this name. If there is no such reader, it is made, with these `groups` (`*`:
+        all). The first item waits until no other follower of the name is before this one.
+
+        Reading raises ConfigError (a position below 1; no such reader, or one of other groups),
+        UnknownGroup, Forgotten (a position that is no longer kept), TurnLost (the reader was reset
+        or removed), or Error (the site is closed).
         """
-        return self._running.stream.deliveries(start, attempt)
+        if reader is None:
+            require_unnamed(groups)
+            return self._running.stream.deliveries(start, attempt)
+        return NamedDeliveries(self._follow(reader, groups, start, attempt))
 
-    def batches(self, start: int | None = None, attempt: int | None = None) -> Batches:
+    @overload
+    def batches(self, start: int | None = None, attempt: int | None = None) -> Batches: ...
+
+    @overload
+    def batches(
+        self, *, reader: str, groups: Iterable[Group] | str | None = None
+    ) -> NamedBatchReader: ...
+
+    def batches(
+        self,
+        start: int | None = None,
+        attempt: int | None = None,
+        *,
+        reader: str | None = None,
+        groups: Iterable[Group] | str | None = None,
+    ) -> Batches | NamedBatchReader:
         """As `deliveries`, by the batch: less work per message. Reading raises the same."""
-        return self._running.stream.batches(start, attempt)
+        if reader is None:
+            require_unnamed(groups)
+            return self._running.stream.batches(start, attempt)
+        return NamedBatchReader(self._follow(reader, groups, start, attempt))
 
-    async def confirm(self, position: int, attempt: int | None = None) -> None:
+    def _follow(
+        self,
+        reader: str,
+        groups: Iterable[Group] | str | None,
+        start: int | None,
+        attempt: int | None,
+    ) -> Callable[[], NamedBatches]:
+        require_unplaced(reader, start, attempt)
+        named = self._running.named
+        named.check(reader, groups)
+        return lambda: NamedBatches(named, reader, groups)
+
+    def read(self, reader: str, start: int, end: int) -> NamedDeliveries:
+        """The messages of a named reader's groups from position `start` to `end`, for anybody: it
+        needs no turn and changes nothing. It ends after `end`, and waits for what is not delivered
+        yet. Raises ConfigError; reading raises as `deliveries`."""
+        span = require_span(start, end)
+        named = self._running.named
+        named.check(reader, None)
+        return NamedDeliveries(lambda: NamedBatches(named, reader, span=span))
+
+    async def reset_reader(self, reader: str, position: int | None = None) -> int:
+        """Let a named reader go on with this position (0: the first that is kept); without one,
+        behind all that was delivered. Followers lose their turn. Returns the position when it is
+        durable. Raises ConfigError (no such reader, a position that is not delivered),
+        or Error (the site is closed)."""
+        return await self._running.named.reset(reader, position)
+
+    async def remove_reader(self, reader: str) -> None:
+        """Forget a named reader: nothing is kept for it any more. Raises ConfigError (there is none
+        of this name), or Error (the site is closed)."""
+        await self._running.named.remove(reader)
+
+    async def confirm(
+        self, position: int, attempt: int | None = None, *, reader: str | None = None
+    ) -> None:
         """The application is done with everything up to this position, and will not see it again,
         also after a restart. Returns when that is durable. Deliveries that were taken back since,
         in `attempt` or as far as the slowest reader knows, are not confirmed by this.
 
+        `reader`: the follower of this name that has the turn is done with them.
+
         After a restart it waits for a position that may have been delivered before, until it is
-        delivered again. Raises ConfigError for a position that is not delivered yet, or Error (the
-        site is closed).
+        delivered again. Raises ConfigError for a position that is not delivered yet, TurnLost
+        (nobody follows the reader here), or Error (the site is closed).
         """
+        if reader is not None:
+            await self._running.named.confirm_first(reader, position, attempt)
+            return
         await self._running.confirm(position, attempt)
 
     # --- the cluster ------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
+from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
@@ -110,15 +111,12 @@ class RunningSite:
         self.presence = Presence(self.core, lambda: self.driver.fed_at, self._unlinked)
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
+        self.named = self._open_readers()
         self.handover = self._open_handover(hooks)
         self.digests = DigestExchange(
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
         )
-        self.stages = Stages()
-        window = self.core.window
-        for group in window.groups():
-            self.stages.restored(group, window.stable_seq(group))
-            self.stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
+        self.stages = self._open_stages()
         self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
@@ -144,7 +142,7 @@ class RunningSite:
             lag=Lag(
                 limits.unread_messages, limits.unread_bytes, self.cluster.slow_member == "shed"
             ),
-            embedded=embedded,
+            embedded=embedded and self.cluster.unnamed_reader,
             hold=self.driver.hold,
             shed=self._was_shed,
             gaps=[gap_from_json(position, detail) for position, detail in store.gaps()],
@@ -153,6 +151,24 @@ class RunningSite:
             rolled=store.rollbacks(),
             confirmed_attempt=store.confirmed_attempt,
             restored=store.logged,
+        )
+
+    def _open_stages(self) -> Stages:
+        stages, window = Stages(), self.core.window
+        for group in window.groups():
+            stages.restored(group, window.stable_seq(group))
+            stages.update([StageReached("accepted", group, 1, window.last_seq(group))])
+        return stages
+
+    def _open_readers(self) -> NamedReaders:
+        return NamedReaders(
+            self.site,
+            self.stream,
+            self.store,
+            self.cluster.reader_limits(),
+            durable=self.durable,
+            groups=lambda: self.core.layout.groups,
+            keep=self._keep_rows,
         )
 
     def _open_handover(self, hooks: StateHooks | None) -> Handover:
@@ -226,6 +242,7 @@ class RunningSite:
     async def start(self) -> None:
         await self.transport.start()
         self.driver.start()
+        self.named.start()
         if self.presence.excludes:
             self._look()
 
@@ -287,6 +304,7 @@ class RunningSite:
         self.store.keep_points(self.points.news())
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
+        self.named.close(why)
         self.stream.close(why)
         self.sender.close(why)
         for done in chain(self._confirming, *self._committing):
@@ -316,9 +334,13 @@ class RunningSite:
             raise Error(f"position {position} cannot be confirmed: {self._closed}")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirming.append(done)
+        self._keep_rows()
+        await done
+
+    def _keep_rows(self) -> None:
+        """Write the application's own rows soon."""
         self.rows_due = True
         self.driver.wake()
-        await done
 
     def requested(self, client: bytes, number: int) -> SeqRange | None:
         """The seqs of a client's request that was accepted, or whose seqs are reserved. A reserved
@@ -390,7 +412,8 @@ class RunningSite:
         written.delivered = self.stream.delivered
         # A list of its own for each commit: who confirms from now on waits for the next one.
         waiting, self._confirming = self._confirming, []
-        self._committing.append(waiting)
+        written.readers, written.readers_gone, of_readers = self.named.rows()
+        self._committing.append([*waiting, *of_readers])
         if waiting:
             written.confirmed = self.stream.confirmed
             written.confirmed_attempt = self.stream.confirmed_attempt

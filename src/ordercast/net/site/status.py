@@ -11,6 +11,7 @@ from ordercast.model.version import __version__
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.link.tls import EXPIRES_SOON_DAYS
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
+from ordercast.net.site.named_readers import reader_warnings
 from ordercast.net.site.presence import NOT_FOUNDED
 from ordercast.net.site.running import RunningSite
 from ordercast.wire.codec import CODECS
@@ -47,6 +48,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "settled": site.settled(),
         "confirmed": stream.confirmed,
         "lag": stream.lag,
+        "readers": site.named.status(),
         "window": {
             "messages": own.unstable + core.admission.messages,
             "bytes": own.unstable_bytes + core.admission.bytes,
@@ -142,8 +144,13 @@ def _failure(site: RunningSite) -> str | None:
 
 
 def warnings(status: dict[str, Any]) -> list[str]:
-    """What needs an operator's care soon, although the site is healthy."""
-    ends = status["certificate_ends_s"]
+    """What will go wrong if nobody looks after it; the site itself is healthy. An earlier release
+    tells of neither readers nor certificates."""
+    return [*reader_warnings(status.get("readers", {})), *_ends_soon(status)]
+
+
+def _ends_soon(status: dict[str, Any]) -> list[str]:
+    ends = status.get("certificate_ends_s")
     if ends is None or ends >= EXPIRES_SOON_DAYS * 86_400:
         return []
     if ends <= 0:

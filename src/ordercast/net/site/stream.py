@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from operator import length_hint
 from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
@@ -67,9 +67,10 @@ class Lag(NamedTuple):
 class Cursor:
     """How far a reader has come: up to `last`, without what is left of `items`. This is worked out
     when somebody asks: once per turn of the loop, while reading is once per message. `epoch` and
-    `attempt`: the last opening and the last rollback that the reader knows of."""
+    `attempt`: the last opening and the last rollback that the reader knows of. `whole`: the reader
+    also gets what was shed for the site's own application. `ended`: why it gets nothing more."""
 
-    __slots__ = ("_entered", "attempt", "epoch", "items", "last", "waiter")
+    __slots__ = ("_entered", "attempt", "ended", "epoch", "items", "last", "waiter", "whole")
 
     def __init__(self, read: int, epoch: int = 0, attempt: int = 1) -> None:
         self._entered = read
@@ -78,6 +79,12 @@ class Cursor:
         self.attempt = attempt
         self.items: Iterator[Delivery | Gap] = iter(())
         self.waiter: asyncio.Future[None] | None = None
+        self.whole = False
+        self.ended: Error | None = None
+
+    def wake(self) -> None:
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
 
     @property
     def read(self) -> int:
@@ -144,6 +151,7 @@ class Stream:
         self._messages = 0  # delivered in this run, for the mean size
         self._bytes = 0
         self._readers: list[Cursor] = []
+        self._watchers: list[Cursor] = []  # readers that nobody waits for
         self._confirming: list[asyncio.Future[None]] = []  # who waits for deliveries to be repeated
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: str | None = None
@@ -178,10 +186,8 @@ class Stream:
             self._messages += count
         if self.log is not None or not self._readers:
             self._trim()  # otherwise a reader does it when it asks for more
-        for reader in self._readers:
-            waiter = reader.waiter
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+        for reader in chain(self._readers, self._watchers):
+            reader.wake()
         self._wake_confirming()
         if not self.lag_limit.shed and not self.holding and self._too_far():
             self.holding = True
@@ -287,6 +293,8 @@ class Stream:
 
     @property
     def lag(self) -> int:
+        if not self._counts() and not self.progress():
+            return 0  # no application has ever read here
         # A reader may be beyond the end until it is told of a rollback.
         return max(0, self.delivered - self.progress())
 
@@ -332,9 +340,7 @@ class Stream:
         if attempt is not None:
             require_number(attempt, "attempt", 0)
         attempt = self.heard if attempt is None else attempt
-        limit = self._rollbacks.limit(attempt)
-        for cut in (*self.rolling, *(() if limit is None else (limit,))):
-            position = min(position, cut)
+        position = self.standing(position, attempt)
         if position > self.delivered:
             raise ConfigError(
                 f"position {position} cannot be confirmed: {self.delivered} is the last delivered"
@@ -349,6 +355,13 @@ class Stream:
             del self._gaps[gone]
         self.advanced()
         return True
+
+    def standing(self, position: int, attempt: int) -> int:
+        """The last position up to this one that was not taken back since the attempt."""
+        limit = self._rollbacks.limit(attempt)
+        for cut in (*self.rolling, *(() if limit is None else (limit,))):
+            position = min(position, cut)
+        return position
 
     def batches(self, start: int | None, attempt: int | None = None) -> "Batches":
         """From position `start`, or behind the last confirmed; without end."""
@@ -374,8 +387,22 @@ class Stream:
             known = max(known, self.confirmed_attempt)
         return Cursor(read, self._openings.seen_by(read), known)
 
+    def watch(self, start: int | None, attempt: int | None = None) -> Cursor:
+        """A place for a reader that nobody waits for, however far behind it is."""
+        cursor = self.cursor(start, attempt)
+        self._watchers.append(cursor)
+        return cursor
+
+    def skip(self, cursor: Cursor, last: int) -> None:
+        """Go on behind a position: the messages up to it are no longer kept."""
+        cursor.last = last
+        cursor.epoch = max(cursor.epoch, self._openings.seen_by(last))
+        cursor.attempt = max(cursor.attempt, self._rollbacks.seen_by(last))
+
     def leave(self, cursor: Cursor) -> None:
         """The reader is gone, and holds nobody back any more; it may have been the slowest."""
+        if cursor in self._watchers:
+            self._watchers.remove(cursor)
         if cursor in self._readers:
             self._readers.remove(cursor)
             self._handed = max(self._handed, cursor.handed)
@@ -396,13 +423,10 @@ class Stream:
             return max(self.confirmed, self.handed, self._dropped)
         return self.confirmed
 
-    def has_more(self, reader: Cursor) -> bool:
-        if self._rollbacks.due(reader.attempt, reader.read) is not None:
-            return True
-        return reader.read < self.delivered or self._openings.has_more(reader.epoch, reader.read)
-
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         while True:
+            if reader.ended is not None:
+                raise reader.ended
             read, rollbacks = reader.read, self._rollbacks
             news = reader.attempt != rollbacks.last
             if news and (rolled := rollbacks.due(reader.attempt, read)) is not None:
@@ -410,8 +434,10 @@ class Stream:
                 return [*(one for one in opened if one.epoch <= rolled.epoch), rolled]
             if read < self.delivered:
                 found = self._from_memory(read)
+                if reader.whole:
+                    found = list(takewhile(_is_whole, found))
                 if news or not found:
-                    found = found or await self._from_log(read + 1)
+                    found = found or await self._from_log(read + 1, whole=reader.whole)
                     found = list(takewhile(partial(_is_of, reader.attempt), found))
                 if found:
                     openings = await self._openings_of(reader, read, found[-1].last)
@@ -457,13 +483,13 @@ class Stream:
         # The store may have one that comes after a rollback which the reader must hear first.
         return [one for one in found if reader.epoch < one.epoch <= openings.last]
 
-    async def _from_log(self, start: int) -> list[_Kept]:
+    async def _from_log(self, start: int, *, whole: bool) -> list[_Kept]:
         if self.log is None:
             raise Forgotten(f"position {start} was read before, and nothing is stored here")
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(None, self.log.read, start, _READ_MESSAGES)
         batches: list[_Kept] = [
-            self._gaps.get(batch.position, batch)
+            batch if whole else self._gaps.get(batch.position, batch)
             for batch in found
             if batch.position <= self.delivered
         ]
@@ -479,9 +505,8 @@ class Stream:
         """Readers get what there is, and then an error."""
         self._closed = why
         self._wake_confirming()
-        for reader in self._readers:
-            if reader.waiter is not None and not reader.waiter.done():
-                reader.waiter.set_result(None)
+        for reader in chain(self._readers, self._watchers):
+            reader.wake()
 
 
 class StreamReader(ABC, Generic[I]):
@@ -647,6 +672,10 @@ def _is_of(attempt: int, batch: _Kept) -> bool:
     """Whether a reader at this attempt may read the batch. Before batches of a later attempt it
     must read the rollback."""
     return isinstance(batch, GapBatch) or batch.attempt <= attempt
+
+
+def _is_whole(batch: _Kept) -> bool:
+    return not isinstance(batch, GapBatch)
 
 
 def _first_of(batches: list[_Kept]) -> list[_Kept]:

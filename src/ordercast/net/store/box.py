@@ -8,6 +8,7 @@ from ordercast.core.epochs.records import Anew, EpochOpened, MemberRecord
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
+from ordercast.net.store.reader_rows import ReaderRow
 from ordercast.wire.lineage import StorePoint
 
 
@@ -39,6 +40,8 @@ class StoreBox(msgspec.Struct):
     confirmed_attempt: int = 0  # the attempt of `confirmed`; 0: `after_attempt`
     refused: Sequence[tuple[Group, int]] = ()  # group and seq of own batches that no epoch takes
     points: Mapping[Site, StorePoint] = msgspec.field(default_factory=dict)  # of others' stores
+    readers: Sequence[ReaderRow] = ()  # named readers, as they are now
+    readers_gone: Sequence[str] = ()  # names of those that were removed; before `readers`
     # Filled in by the store: the count of boxes with requests, and which requests to delete
     # (client, first number, last number).
     heard: int = 0

@@ -20,7 +20,17 @@ from ordercast.net.store.rows import APPLICATION, FIRST_FORMAT, PUT_STATE, SCHEM
 
 log = logging.getLogger("ordercast.net.store")
 
-STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {}
+
+def _with_readers(db: sqlite3.Connection) -> None:
+    """Named readers have a table."""
+    db.execute(
+        "CREATE TABLE readers(name TEXT PRIMARY KEY, groups TEXT NOT NULL, number INTEGER NOT NULL,"
+        " confirmed INTEGER NOT NULL, passed INTEGER NOT NULL, attempt INTEGER NOT NULL,"
+        " created_ns INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID"
+    )
+
+
+STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {3: _with_readers}
 """By format: the step from it to the next. A step calls `db.execute` only, because `executescript`
 commits, and it uses nothing of this program that may change later."""
 

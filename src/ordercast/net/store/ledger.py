@@ -38,6 +38,7 @@ from ordercast.net.store.log_end import (
     not_rolled_back,
     place_of,
 )
+from ordercast.net.store.reader_rows import passed_by, reader_values
 from ordercast.net.store.recovery import OwnBatch, RecoveredState
 from ordercast.net.store.rows import (
     ACCEPTED,
@@ -72,6 +73,9 @@ class Commit:
     # They are deleted before `requests` are written.
     gone: list[tuple[bytes, int, int]] = field(default_factory=list)
     events: list[tuple[str, int, int, str]] = field(default_factory=list)
+    readers: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
+    # They are deleted before `readers` are written.
+    readers_gone: list[str] = field(default_factory=list)
     size: int = 0  # bytes, roughly
 
     def __bool__(self) -> bool:
@@ -83,6 +87,8 @@ class Commit:
             or self.requests
             or self.gone
             or self.events
+            or self.readers
+            or self.readers_gone
         )
 
     def forget_requests(self, gone: Sequence[tuple[bytes, int, int]]) -> None:
@@ -112,6 +118,8 @@ class Ledger:
         self.attempt = int(found.state["attempt"])
         self.confirmed_attempt = int(found.state["confirmed_attempt"])
         self._floors = found.floors
+        self._readers = found.readers
+        self.readers_changed = 0  # how often
         # Rows that the core may still need: those of accepted own batches, each with the past in
         # the row; and those of the batches that passed, by epoch.
         self._accepted = found.accepted
@@ -145,6 +153,8 @@ class Ledger:
                 self.delivered = max(seen, self.delivered)
             if box.confirmed is not None:
                 self._confirm(box.confirmed, box.confirmed_attempt or box.after_attempt)
+            if box.readers or box.readers_gone:
+                self._note_readers(box, commit)
             if box.requests:
                 commit.requests.extend((*request, box.heard) for request in box.requests)
             if box.gone:
@@ -199,6 +209,20 @@ class Ledger:
             self.confirmed_attempt, self.confirmed = attempt, max(position, self.confirmed)
         elif position > self.confirmed:
             self.confirmed = position
+
+    def _note_readers(self, box: StoreBox, commit: Commit) -> None:
+        self.readers_changed += 1
+        for name in box.readers_gone:
+            self._readers.pop(name, None)
+            commit.readers.pop(name, None)
+            commit.readers_gone.append(name)
+        for row in box.readers:
+            self._readers[row.name] = row
+            commit.readers[row.name] = reader_values(row)
+
+    def read_upto(self) -> dict[str, int]:
+        """For each named reader the position up to which it needs nothing."""
+        return {name: passed_by(row, self._floors) for name, row in self._readers.items()}
 
     def _records(self, box: StoreBox, commit: Commit) -> None:
         """Write a row for each record. A batch that passes as soon as it is accepted has one row

@@ -19,6 +19,7 @@ from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.log_end import DeliveryQueue, Floor, LogItem, not_rolled_back
 from ordercast.net.store.reader import READ_BYTES
+from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
 from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.store import drawn
 from ordercast.wire.lineage import StorePoint, StoreStart
@@ -40,6 +41,7 @@ class MemoryStore:
     commits = 0
     failed: Exception | None = None
     on_failed: Callable[[Exception | None], None] | None = None
+    holds: Mapping[str, ReaderHold] = MappingProxyType({})
 
     def __init__(self, *, kept_bytes: int = KEPT_BYTES) -> None:
         # A new one at each start, because nothing is left of an earlier one.
@@ -63,6 +65,10 @@ class MemoryStore:
 
     def restored(self) -> list[MemberRecord]:
         return []
+
+    def readers(self) -> dict[str, ReaderRow]:
+        """None: named readers need a store that outlives a restart."""
+        return {}
 
     def opened(self) -> list[EpochOpened]:
         """None. Only a start asks for them, and for those below; a stream without a file keeps its

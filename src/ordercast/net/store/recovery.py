@@ -18,6 +18,7 @@ from ordercast.model.messages import Vector
 from ordercast.net.store.checkpoint import Unfolding, folded_state, placed_in, read_checkpoint
 from ordercast.net.store.file import missing_row, read_state, records_of
 from ordercast.net.store.log_end import BatchPlace, Floor, place_of
+from ordercast.net.store.reader_rows import SELECT_READERS, ReaderRow, readers_in
 from ordercast.net.store.rows import (
     CAUGHT,
     FIRST_AND_LAST,
@@ -54,6 +55,7 @@ class RecoveredState:
     places: dict[BatchPlace, tuple[int, int]] = field(default_factory=dict)
     aside: int = 1 << 62  # the first row of the batches beside the engines
     floors: list[Floor] = field(default_factory=list)
+    readers: dict[str, ReaderRow] = field(default_factory=dict)
     first: int = 1  # the first and the last row
     last: int = 0
     logged: int = 0
@@ -105,6 +107,7 @@ def recover(db: sqlite3.Connection, path: Path) -> RecoveredState:
         Floor(json.loads(detail)["attempt"], position)
         for position, detail in db.execute(_ROLLBACKS)
     ]
+    found.readers = readers_in(db.execute(SELECT_READERS), path)
     return found
 
 

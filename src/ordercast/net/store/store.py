@@ -23,7 +23,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import STARTS as MOST_STARTS
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.cluster.config import Retention
+from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.checkpoint import released_by
 from ordercast.net.store.file import (
@@ -37,6 +37,7 @@ from ordercast.net.store.file import (
 from ordercast.net.store.formats import migrate, prepare
 from ordercast.net.store.ledger import Ledger
 from ordercast.net.store.reader import READ_BYTES, LogReader
+from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
 from ordercast.net.store.recovery import RecoveredState, recover
 from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.rows import (
@@ -75,6 +76,7 @@ class Store:
         found: RecoveredState,
         ledger: Ledger,
         retention: Retention,
+        readers: ReaderLimits,
         call: Callable[[Then], object] | None,
     ) -> None:
         self.path = path
@@ -90,6 +92,7 @@ class Store:
         self._held = held
         self._db = db
         self._restored = found.restored()
+        self._named = dict(found.readers)
         self.requests = RequestTable(db.execute(SELECT_REQUESTS))
         self._gaps: list[tuple[int, str]] = db.execute(
             # The last gap that begins at or before the confirmed position may reach beyond it.
@@ -101,7 +104,7 @@ class Store:
         self._closed = False
         self._reader = LogReader(path)
         self._writer = Writer(
-            path, db, ledger, found.first, retention, self._tell, self._has_changed
+            path, db, ledger, found.first, retention, readers, self._tell, self._has_changed
         )
         self._writer.start()
 
@@ -114,6 +117,7 @@ class Store:
         site: Site,
         durability: str,
         retention: Retention | None = None,
+        readers: ReaderLimits | None = None,
         call: Callable[[Then], object] | None = None,
     ) -> "Store":
         """Create or recover the store and count one more boot, durably.
@@ -130,7 +134,8 @@ class Store:
             db = connect(path)
             found = _recover(db, path, cluster, site, durability)
             ledger = Ledger(site, found)
-            return cls(path, held, db, found, ledger, retention or Retention(), call)
+            limits = readers or ReaderLimits()
+            return cls(path, held, db, found, ledger, retention or Retention(), limits, call)
         except (sqlite3.Error, OSError) as error:
             _close(db, held)
             raise store_error(path, error) from None
@@ -161,6 +166,15 @@ class Store:
     def gaps(self) -> list[tuple[int, str]]:
         """(position, detail) of the unconfirmed batches that were shed before this start."""
         return self._gaps
+
+    def readers(self) -> dict[str, ReaderRow]:
+        """The named readers that this start found."""
+        return self._named
+
+    @property
+    def holds(self) -> Mapping[str, ReaderHold]:
+        """How much is held for each named reader, as the writer found when it last looked."""
+        return self._writer.cleanup.holds
 
     @property
     def attempt(self) -> int:

@@ -13,11 +13,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from ordercast.net.cluster.config import Retention
+from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.cleanup import Cleanup
 from ordercast.net.store.file import PAGE_BYTES, cut_log, store_error
 from ordercast.net.store.ledger import Commit, Ledger
+from ordercast.net.store.reader_rows import DELETE_READER, PUT_READER
 from ordercast.net.store.rows import (
     DELETE_REQUESTS,
     INSERT_BATCH,
@@ -51,6 +52,7 @@ class Writer(threading.Thread):
         ledger: Ledger,
         first: int,
         retention: Retention,
+        readers: ReaderLimits,
         tell: Callable[[list[Then]], None],
         changed: Callable[[Exception | None], None],
     ) -> None:
@@ -62,7 +64,7 @@ class Writer(threading.Thread):
         self.row = ledger.last  # durable
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
-        self.cleanup = Cleanup(db, first, retention)
+        self.cleanup = Cleanup(db, first, retention, readers)
         self._path = path
         self._db = db
         self._tell = tell
@@ -186,6 +188,10 @@ class Writer(threading.Thread):
             db.executemany(PUT_REQUEST, commit.requests)
         if commit.events:
             db.executemany(INSERT_EVENT, commit.events)
+        if commit.readers_gone:
+            db.executemany(DELETE_READER, [(name,) for name in commit.readers_gone])
+        if commit.readers:
+            db.executemany(PUT_READER, commit.readers.values())
         first = self.cleanup.piece(self.ledger, len(commit.batches), commit)
         db.execute("COMMIT")
         self.cleanup.first = first

@@ -21,13 +21,13 @@ from ordercast.studies.figures import (
     reference,
     title,
 )
-from ordercast.studies.reproduction import curve, values
+from ordercast.studies.reproduction import Spot, curve, values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SET_UP_SERIES: dict[str, dict[str, int]] = {"sites": {"size": 5}, "size": {"sites": 200}}
+SERIES: dict[str, dict[str, int]] = {"sites": {"size": 5}, "size": {"sites": 200}}
 """What varies, and what is held the meanwhile."""
 
 PROTOCOLS = ("propagation", "two_phase", "centralized")
@@ -116,21 +116,73 @@ def load_figure(x: str) -> Any:
     return draw
 
 
-def exponential_figure(results: Results) -> "Figure":
-    figure, (ax,) = new_figure(7.4, 4.6)
-    for place, groups in enumerate(values(results, "groups")):
-        for sizes, line in (("fixed", "--"), ("exponential", "-")):
-            spots = curve(
-                results, "sites", "depth_mean", groups=groups, sizes=sizes, protocol="propagation"
-            )
-            draw_curve(ax, spots, f"{groups}, {sizes}", PALETTE[place], MARKERS[place], line)
-    ax.set_ylim(bottom=0)
-    mean = values(results, "size")[0]
-    title(ax, f"Mean depth d, groups of {mean} sites: exactly (dashed) or on average")
-    label(ax, _NAMES["sites"], "hops from primary to farthest member")
-    legend(ax, "groups, their sizes")
-    _x_axis(ax, "sites")
+def under_load_figure(results: Results) -> "Figure":
+    """Delay above, throughput below; a column for each size of groups."""
+    sizes = values(results, "size")
+    figure, axes = new_figure(5.8 * len(sizes), 8.0, 2, len(sizes), sharex=True, sharey="row")
+    for column, size in enumerate(sizes):
+        above, below = axes[column], axes[len(sizes) + column]
+        for place, protocol in enumerate(PROTOCOLS):
+            for ax, measure in ((above, "delay_mean_ms"), (below, "carried")):
+                spots = curve(results, "rate", measure, size=size, protocol=protocol)
+                draw_curve(ax, spots, _label(protocol), COLOURS[protocol], MARKERS[place])
+            end = knee(results, protocol, size)
+            above.axvline(end, color=COLOURS[protocol], lw=1.0, ls=":")
+        sites, groups = values(results, "sites")[0], values(results, "groups")[0]
+        title(above, f"Delay, {groups} groups of {size} among {sites} sites")
+        label(above, "", f"mean delay of a delivery, ms ({_P2P})")
+        title(below, "Messages carried; dotted above: the knees")
+        label(below, "messages a second, offered", "messages a second, carried")
+        for ax in (above, below):
+            log_axis(ax, "x", values(results, "rate"))
+    for row in (axes[: len(sizes)], axes[len(sizes) :]):
+        fit_means(row)
+    legend(axes[0])
     return figure
+
+
+TWICE = 2.0  # times the delay at the lowest rate: the knee
+
+
+def knee(results: Results, protocol: str, size: int) -> float:
+    """The highest rate up to which the mean delay is at most twice that at the lowest rate."""
+    spots = curve(results, "rate", "delay_mean_ms", size=size, protocol=protocol)
+    end = spots[0].x
+    for spot in spots:
+        if spot.y > TWICE * spots[0].y:
+            break
+        end = spot.x
+    return end
+
+
+def exponential_figure(results: Results) -> "Figure":
+    """Depth and load; against sites on the left, against the (mean) size on the right."""
+    figure, axes = new_figure(12.0, 8.4, 2, 2)
+    rows = (("depth_mean", "Mean depth d", "hops from primary to farthest member"),
+            ("load_max", "Highest load", "highest load at a site, messages"))  # fmt: skip
+    for row, (measure, what, unit) in enumerate(rows):
+        for column, (x, held) in enumerate(SERIES.items()):
+            ax = axes[2 * row + column]
+            for place, groups in enumerate(values(results, "groups")):
+                for sizes, line in (("fixed", "--"), ("exponential", "-")):
+                    spots = sized_curve(results, x, measure, groups, sizes)
+                    draw_curve(
+                        ax, spots, f"{groups}, {sizes}", PALETTE[place], MARKERS[place], line
+                    )
+            ax.set_ylim(bottom=0)
+            of = f"groups of {held['size']}" if "size" in held else f"{held['sites']} sites"
+            title(ax, f"{what}, {of}: exactly (dashed) or on average")
+            label(ax, _NAMES[x], unit)
+            _x_axis(ax, x)
+    legend(axes[0], "groups, their sizes")
+    return figure
+
+
+def sized_curve(results: Results, x: str, measure: str, groups: int, sizes: str) -> list[Spot]:
+    """Of propagation, along one axis, with fixed or with exponential sizes."""
+    return curve(
+        results, x, measure, groups=groups, sizes=sizes, protocol="propagation", **SERIES[x]
+    )
 
 
 def table_figure(unit: str) -> Any:
@@ -166,7 +218,7 @@ def setup_figure(results: Results) -> "Figure":
     """Against the number of sites (on the left) and against the size of groups; above, what it
     takes to be worth it, below, how long it takes."""
     figure, axes = new_figure(11.0, 7.6, 2, 2, sharey="row")
-    for column, (x, held) in enumerate(SET_UP_SERIES.items()):
+    for column, (x, held) in enumerate(SERIES.items()):
         above, below = axes[column], axes[column + 2]
         for place, groups in enumerate(values(results, "groups")):
             colour, marker = PALETTE[place], MARKERS[place]

@@ -14,6 +14,7 @@ from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.gs import figures, findings
 from ordercast.studies.gs.forests import forest_costs, set_up_costs
 from ordercast.studies.gs.frames import BROADCAST, P2P, table_costs
+from ordercast.studies.gs.load import under_load_costs
 from ordercast.studies.reproduction import Family, Reproduction, until
 
 Points = Callable[[bool], Sequence[dict[str, Any]]]
@@ -59,10 +60,11 @@ def _by_sites_and_size(quick: bool) -> list[dict[str, Any]]:
 
 
 def _both_sizes(quick: bool) -> list[dict[str, Any]]:
+    """Against sites and against the mean size, as Graphs 1, 2, 4 and 5."""
     groups = (10, 40) if quick else _GROUPS
     return [
         {**config, "sizes": sizes}
-        for config in _by_sites(quick)
+        for config in _by_sites_and_size(quick)
         for sizes in ("fixed", "exponential")
         if config["groups"] in groups
     ]
@@ -86,6 +88,19 @@ def _table_repeats(quick: bool) -> Repeats:
     return Repeats(4, 4) if quick else Repeats(10, 1000, bounds)
 
 
+_RATES = (10, 20, 40, 80, 160, 320, 640, 1280)
+_QUICK_RATES = (20, 80, 160, 320)
+
+
+def _rates(quick: bool) -> list[dict[str, Any]]:
+    groups, sites = (8, 40) if quick else (20, 100)
+    return [
+        {"sites": sites, "groups": groups, "size": n, "rate": rate}
+        for n, rate in product((10,) if quick else (5, 20), _QUICK_RATES if quick else _RATES)
+    ]
+
+
+_LOAD_RUNS = Family("gs-load", under_load_costs)
 _TABLE_RUNS = Family("gs-tables", table_costs)
 _FOREST_RUNS = Family("gs-forests", forest_costs)
 _SETUP_RUNS = Family("gs-setup", set_up_costs)
@@ -221,13 +236,36 @@ REPRODUCTIONS = (
             " the same shape and generally lower depths.",
         ),
         how=_FORESTS + " Sizes are geometric, the exponential distribution of whole numbers: 1 or"
-        " more, 5 on average.",
+        " more, at most all sites. On average they are 5 along the axis of sites; along the axis of"
+        " sizes there are 200 sites, as in Graphs 2 and 5.",
         family=_FOREST_RUNS,
         points=_both_sizes,
         repeats=until(_DEPTH, quick=20, full=100),
-        measures=("depth_mean", "depth_max", "extra_mean"),
+        measures=("depth_mean", "depth_max", "extra_mean", "load_max"),
         draw=figures.exponential_figure,
         find=findings.exponential_findings,
+    ),
+    Reproduction(
+        name="gs-load",
+        title="Delay and throughput under load",
+        source="[GS] §4.1, §6",
+        says=(
+            "The centralized solution is better in delay and messages, but for large groups its"
+            " central site is a bottleneck, so D and N are not sufficient. Propagation alleviates"
+            " that bottleneck.",
+        ),
+        how="Members send at random times to the groups of a random table for about a second, in"
+        " the simulator (P = 1 ms, L = 5 ms). All frames are sent and counted, also"
+        " acknowledgements and rounds of stability: a site needs P for each. The delay is from"
+        " sending to delivery, mean over all members; carried are messages divided by the time"
+        " until the last is delivered. Above its knee a protocol does not keep up, and the delay"
+        " grows with the length of the run.",
+        family=_LOAD_RUNS,
+        points=_rates,
+        repeats=lambda quick: Repeats(3, 3) if quick else Repeats(6, 6),
+        measures=("delay_mean_ms", "delay_p99_ms", "carried", "frames_data", "frames_control"),
+        draw=figures.under_load_figure,
+        find=findings.under_load_findings,
     ),
     Reproduction(
         name="gs-setup",

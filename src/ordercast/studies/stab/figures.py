@@ -14,10 +14,19 @@ from ordercast.studies.figures import (
     legend,
     log_axis,
     new_figure,
+    reference,
     title,
 )
 from ordercast.studies.reproduction import Spot, curve, values
+from ordercast.studies.stab.printed import (
+    MESSAGES_ON_HOPS,
+    PROCESSED_BY_THE_FIRST,
+    RATIOS,
+    ROUNDS,
+    Formula,
+)
 from ordercast.studies.stab.runs import BUFFER, MEASURED_LIMIT
+from ordercast.studies.stab.tree import parse_tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,19 +67,41 @@ def draw(ax: "Axes", spots: Sequence[Spot], protocol: str, line: str | None = No
 
 
 def draw_protocol(ax: "Axes", results: Results, measure: str, protocol: str) -> None:
-    """A line for complete trees, dots for random ones."""
+    """A line for complete trees, rings for random ones."""
     spots = complete(results, measure, protocol)
     draw(ax, spots, protocol)
     drawn = random_spots(results, measure, protocol)
-    draw_line(ax, drawn, ls="none", marker=".", ms=3.5, color=COLOURS[protocol], alpha=0.55)
+    draw_line(
+        ax, drawn, ls="none", marker="o", ms=5.5, mfc="none", mew=0.9, color=COLOURS[protocol],
+        zorder=4,
+    )  # fmt: skip
+
+
+def by_formula(results: Results, formula: Formula) -> list[Spot]:
+    """What is printed for each complete tree."""
+    trees = [parse_tree(tree) for tree in values(results, "tree") if tree is not None]
+    return [Spot(shape.n, formula(shape), 0.0) for shape in sorted(trees, key=lambda s: s.n)]
+
+
+def draw_printed(ax: "Axes", spots: Sequence[Spot], protocol: str) -> None:
+    """An open ring: what was measured lies inside it where it is equal."""
+    draw_line(ax, spots, ls="none", marker="o", ms=10, mfc="none", mew=1.0, color=COLOURS[protocol])
+
+
+def _name_rings(ax: "Axes") -> None:
+    ax.plot([], [], ls="none", marker="o", ms=10, mfc="none", color=GREY, label="ring: as printed")
 
 
 def table1_figure(results: Results) -> "Figure":
     figure, (left, right) = new_figure(11.0, 4.4, 1, 2)
     for protocol in PROTOCOLS:
-        for ax, measure in ((left, "rounds"), (right, "processed_root")):
+        for ax, measure, printed in (
+            (left, "rounds", ROUNDS), (right, "processed_root", PROCESSED_BY_THE_FIRST),
+        ):  # fmt: skip
             spots = complete(results, measure, protocol)
             draw(ax, spots, protocol, "none")
+            draw_printed(ax, by_formula(results, printed[protocol]), protocol)
+    _name_rings(left)
     title(left, "Rounds of one execution, complete trees")
     label(left, "members", "rounds")
     title(right, "Messages that the first member sends and receives")
@@ -103,6 +134,8 @@ def messages_figure(results: Results) -> "Figure":
     for protocol in PROTOCOLS:
         spots = complete(results, "messages_on_hops", protocol)
         draw(ax, spots, protocol)
+        draw_printed(ax, by_formula(results, MESSAGES_ON_HOPS[protocol]), protocol)
+    _name_rings(ax)
     title(ax, "Messages on all hops, one execution")
     label(ax, "members", "messages")
     _log_log(ax)
@@ -111,11 +144,14 @@ def messages_figure(results: Results) -> "Figure":
 
 
 def pairs_figure(measure: str, unit: str, what: str) -> Draw:
-    """Figures 7 and 10: a basic protocol and the structured one that belongs to it."""
+    """Figures 7 and 10: a basic protocol and the structured one that belongs to it. Where there are
+    random trees, a second row has each of them beside the complete tree of its size: on the axes of
+    the first, most lie on the line."""
 
     def draw_pairs(results: Results) -> "Figure":
-        figure, axes = new_figure(12.6, 4.2, 1, 3)
-        for ax, letter, pair in zip(axes, "ABC", _PAIRS, strict=True):
+        drawn = bool(random_spots(results, measure, "coordp"))
+        figure, axes = new_figure(12.6, 8.0 if drawn else 4.2, 1 + drawn, 3)
+        for ax, letter, pair in zip(axes, "ABC", _PAIRS, strict=False):
             for protocol in pair:
                 draw_protocol(ax, results, measure, protocol)
             ax.set_ylim(bottom=0)
@@ -124,9 +160,29 @@ def pairs_figure(measure: str, unit: str, what: str) -> Draw:
             title(ax, f"({letter}) {what}: {pair[0]} and {pair[1]}")
             label(ax, "members", unit)
             legend(ax)
+        for ax, letter, pair in zip(axes[3:], "ABC", _PAIRS, strict=False):
+            for protocol in pair:
+                _draw_against_complete(ax, results, measure, protocol)
+            reference(ax, 1, "the complete tree")
+            title(ax, f"({letter}) random trees beside complete ones")
+            label(ax, "members", "times as long")
+            log_axis(ax, "x", _TICKS[:-2])
+            legend(ax)
         return figure
 
     return draw_pairs
+
+
+def _draw_against_complete(ax: "Axes", results: Results, measure: str, protocol: str) -> None:
+    whole = {spot.x: spot.y for spot in complete(results, measure, protocol)}
+    shares = [
+        Spot(spot.x, spot.y / whole[spot.x], 0.0)
+        for spot in random_spots(results, measure, protocol)
+    ]
+    draw_line(
+        ax, shares, ls="none", marker=_MARKERS[protocol], ms=5.5, mfc="none", mew=0.9,
+        color=COLOURS[protocol], label=protocol,
+    )  # fmt: skip
 
 
 def queues_figure(results: Results) -> "Figure":
@@ -159,23 +215,24 @@ def rtt_figure(results: Results) -> "Figure":
         ax.set_ylim(bottom=0)
         ax.set_xlim(left=0)
         _grouped_thousands(ax)
-        title(ax, f"{what}; dots: random trees")
+        title(ax, f"{what}; rings: random trees")
         label(ax, "members", "round-trip time at the first member, ms")
         legend(ax)
     return figure
 
 
 def scale_figure(results: Results) -> "Figure":
-    figure, axes = new_figure(11.0, 8.0, 2, 2)
+    figure, axes = new_figure(15.0, 8.0, 2, 3)
     here: dict[str, Any] = {"placement": None, "links": None}
     panels: Sequence[tuple[str, str, dict[str, Any]]] = (
         ("rtt_ms", "Round-trip time, local network", here),
         ("messages_per_member", "Messages on all hops, per member", here),
-        ("rtt_ms", "Round-trip time, members anywhere in the network's tree",
+        ("rtt_ms", "Round-trip time, members anywhere",
          {"placement": "shuffled"}),
         ("rtt_ms", "Round-trip time, the root's children in other regions", {"links": "wan"}),
     )  # fmt: skip
-    for ax, (measure, what, where) in zip(axes, panels, strict=True):
+    places = [axes[place] for place in (0, 1, 3, 4)]
+    for ax, (measure, what, where) in zip(places, panels, strict=True):
         scale = 1e-3 if measure == "rtt_ms" else 1.0
         for protocol in PROTOCOLS:
             spots = curve(results, _MEMBERS, measure, protocol=protocol, **where)
@@ -187,9 +244,35 @@ def scale_figure(results: Results) -> "Figure":
         label(ax, "members", "seconds" if measure == "rtt_ms" else "messages")
         _log_log(ax)
     legend(axes[0])
-    axes[2].plot([], [], color=GREY, lw=0.8, ls=":", label="as in the first panel")
-    legend(axes[2])
+    axes[3].plot([], [], color=GREY, lw=0.8, ls=":", label="as in the first panel")
+    legend(axes[3])
+    _draw_ratios(axes[2], results)
+    axes[5].set_visible(False)
     return figure
+
+
+def _draw_ratios(ax: "Axes", results: Results) -> None:
+    """How many times longer a basic protocol takes than its structured one; stars: as printed."""
+    for basic, structured in dict.fromkeys((each.basic, each.structured) for each in RATIOS):
+        less = {spot.x: spot.y for spot in complete(results, "rtt_ms", structured)}
+        spots = [Spot(s.x, s.y / less[s.x], 0.0) for s in complete(results, "rtt_ms", basic)]
+        colour = COLOURS[structured]
+        draw_curve(ax, spots, f"{basic} / {structured}", colour, _MARKERS[structured])
+        said = [
+            Spot(each.members, each.times, 0.0)
+            for each in RATIOS if each.basic == basic and each.members <= max(less)
+        ]  # fmt: skip
+        draw_line(ax, said, ls="none", marker="*", ms=14, mfc="none", mew=1.2, color=colour)
+        for spot in said:
+            ax.annotate(
+                f"{spot.y:,.0f}", (spot.x, spot.y), xytext=(-8, 6), textcoords="offset points",
+                ha="right", fontsize=8.5, color=colour,
+            )  # fmt: skip
+    ax.plot([], [], ls="none", marker="*", ms=14, mfc="none", color=GREY, label="as printed")
+    title(ax, "Round-trip times: basic to structured")
+    label(ax, "members", "times as long")
+    _log_log(ax)
+    legend(ax)
 
 
 def _scaled(spots: Sequence[Spot], by: float) -> list[Spot]:

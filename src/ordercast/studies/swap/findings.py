@@ -1,7 +1,7 @@
 """What [SWAP] says of latency and of traffic, held against what was measured."""
 
 from ordercast.pipeline.sweeps.results import Results
-from ordercast.studies.reproduction import Finding, Spot, curve, judged
+from ordercast.studies.reproduction import OURS, Finding, Spot, curve, judged
 from ordercast.studies.swap.figures import NAMES, ranked
 from ordercast.studies.swap.runs import ONE, SHAPES, TURNS
 from ordercast.studies.wording import places, with_intervals
@@ -105,6 +105,7 @@ def _hybrid(results: Results) -> Finding:
         "The hybrid is never slower than the slower of the two that it is made of.",
         judged(lower),
         f"Hops until known: {'; '.join(told)}.",
+        kind=OURS,
     )
 
 

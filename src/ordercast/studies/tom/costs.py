@@ -4,12 +4,13 @@ s sources send one message each to the same r receivers of n hosts. Table 1 cont
 for two-phase and centralized ordering, and its own equation for the load of symmetric ordering
 (errata TOM-5); a broadcast per level, as it has it for the trees, is a lower bound (GS-9); TOM is
 dearer by what its repair costs (TOM-3): the final header is not one multicast but travels down the
-edges of the label tree.
+label tree, one transmission for each site that forwards it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,7 @@ class FormulaTerms:
     metagroups: float = 0.0  # k: of the group
     path: float = 0.0  # p: from the source up to the ordering node
     # …
-    edges: float = 0.0  # of the label tree, from the ordering node down to the receivers
-    forwarding: float = 0.0  # MP: sites that forward; MG: managers that serve child managers
-    serving: float = 0.0  # MG: metagroups with others than the manager
+    forwarding: float = 0.0  # sites that send it down: of MG managers, of TOM the final header
     inside: int = 0  # sources among the receivers, as §4 has them all
     on_top: int = 0  # sources that are the centre, or the primary, themselves
 
@@ -89,8 +88,9 @@ def metagroup_printed(x: FormulaTerms) -> float:
 
 
 def metagroup(x: FormulaTerms) -> float:
-    """A manager's copies to child managers are one transmission, to its own members another."""
-    return x.sources * (1 + x.forwarding + x.serving) - x.on_top
+    """One to the primary's manager, and one for each manager with others below it or with members
+    of its own: what it sends them at one time is one transmission."""
+    return x.sources * (1 + x.forwarding) - x.on_top
 
 
 def tom_printed(x: FormulaTerms) -> float:
@@ -98,8 +98,9 @@ def tom_printed(x: FormulaTerms) -> float:
 
 
 def tom(x: FormulaTerms) -> float:
-    """One multicast of the data, the path of the header, and the edges down, one by one."""
-    return x.sources * (1 + x.path + x.edges)
+    """One multicast of the data, the path of the header, and one for each site that forwards the
+    final header."""
+    return x.sources * (1 + x.path + x.forwarding)
 
 
 TRANSMISSIONS: Mapping[str, tuple[Formula, Formula]] = {
@@ -125,15 +126,20 @@ PROCESSING: Mapping[str, tuple[str, str]] = {
 """The same of X, the load of the busiest host per message."""
 
 
-def figure_5(hosts: float, *, branching: float = 5.0, metagroups: float = 1.0) -> FormulaTerms:
+def figure_5(
+    hosts: float,
+    *,
+    height_of: Literal["hosts", "receivers"] = "hosts",
+    branching: float = 5.0,
+    metagroups: float = 1.0,
+) -> FormulaTerms:
     """The setting of Figure 5 for a session of so many hosts: one source, a tenth of the hosts as
-    receivers, trees of degree B = 5. The height h of TOM's tree and k are not given: h = log_B n
-    here, k a parameter. Every receiver but one costs an edge down; in a tree of degree B one in B
-    forwards."""
+    receivers (one at least), trees of degree B = 5, d = log_B r, p = h/2. The height h of TOM's
+    tree and k are not given: h is log_B n or log_B r (errata TOM-5), k a parameter. In a tree of
+    degree B one receiver in B forwards."""
     receivers = max(1.0, hosts / 10)
-    levels = max(1.0, log(receivers, branching))
-    forwarding = max(1.0, (receivers - 1) / branching)
+    height = log(max(1.0, hosts if height_of == "hosts" else receivers), branching)
     return FormulaTerms(
-        1, receivers, hosts, levels, metagroups, max(0.0, log(hosts, branching) / 2),
-        receivers - 1, forwarding, metagroups,
+        1, receivers, hosts, log(receivers, branching), metagroups, height / 2,
+        max(1.0, (receivers - 1) / branching),
     )  # fmt: skip

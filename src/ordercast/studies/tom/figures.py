@@ -91,13 +91,16 @@ def sessions_figure(results: Results) -> "Figure":
         for protocol, colour in COLOURS.items():
             spots = of_members(results, "sites", measure, protocol)
             draw_curve(ax, spots, _name(protocol), colour, _MARKS[protocol])
+        if measure == "figure_5":
+            spots = of_members(results, "sites", "figure_5_receivers", "tom")
+            draw_curve(ax, spots, "TOM, h = log_B r", COLOURS["tom"], "", ":")
         _x_axis(ax, values(results, "sites"))
         label(ax, "hosts n in the session, r = n/10 receivers", "transmissions per message")
         ax.label_outer()
     fit_means(axes)
-    title(axes[0], "Figure 5: the printed formulas")
+    title(axes[0], "Figure 5: the printed formulas, h = log_B n or log_B r")
     title(axes[1], "Measured, one source among the receivers")
-    legend_above(figure, axes[1], columns=5)
+    legend_above(figure, axes[0], columns=4)
     return figure
 
 

@@ -61,13 +61,13 @@ REPRODUCTIONS = (
             " O(sr), O(r), and O(B) for the trees.",
         ),
         how="s sources send one message each to one group of a random table at the same time, in"
-        " the simulator; a multicast is one transmission. The formulas have the d, k and p of the"
-        " same group. Corrected (errata TOM-3, TOM-5): two-phase s(2+r), centralized 2s, MP"
-        " 1 + forwarding sites, MG 1 + forwarding managers + metagroups with other members, TOM"
-        " 1 + p + edges down; symmetric 2 + r(n−1), since every host that may send is asked;"
-        " ring n + 2, half a turn of a call and half a turn of the token; these two for messages"
-        " one at a time. A source among the receivers saves its own proposal, one that is centre or"
-        " primary the first step. The CSV has sources among the receivers and outside.",
+        " the simulator; a multicast is one transmission, by one rule for all protocols. The"
+        " formulas have the d, k and p of the same group. Corrected (errata TOM-3, TOM-5):"
+        " two-phase s(2+r), centralized 2s, MP and MG 1 + forwarding sites, TOM 1 + p + forwarding"
+        " sites; symmetric 2 + r(n−1), since every host that may send is asked; ring n + 2, half a"
+        " turn of a call and half a turn of the token; these two for messages one at a time. A"
+        " source among the receivers saves its own proposal, one that is centre or primary the"
+        " first step. The CSV has sources among the receivers and outside.",
         family=_MESSAGES,
         points=_table,
         repeats=_repeats,
@@ -85,12 +85,13 @@ REPRODUCTIONS = (
             " better than MG and MP.",
         ),
         how="The protocols run over random tables of 20 groups; symmetric up to 500 hosts. The"
-        " paper leaves h and k open: its curves are drawn with h = log_B n and k = 1. As printed,"
-        " its figure cannot have r = n and r = n/10 at once (errata TOM-5): here r = n/10.",
+        " paper leaves h and k open: its curves are drawn with h = log_B n and with h = log_B r,"
+        " and with k = 1. Its figure cannot have r = n and r = n/10 at once (errata TOM-5): here"
+        " r = n/10.",
         family=_MESSAGES,
         points=_sessions,
         repeats=_repeats,
-        measures=(*_MEASURES, "figure_5"),
+        measures=(*_MEASURES, "figure_5", "figure_5_receivers"),
         draw=sessions_figure,
         find=sessions_findings,
     ),

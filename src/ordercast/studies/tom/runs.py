@@ -2,15 +2,15 @@
 the busiest host receives and sends, a multicast counted as one send (`work_max`), or as as many as
 it has receivers (`load_max`).
 
-A run draws a table; s sources send one message each to the same group at the same time. What a site
-sends at one time to several receivers is one transmission, as the paper has it. Two exceptions:
-TOM's final headers, which travel hop by hop (errata TOM-3), count one by one; a metagroup's manager
-serves its child managers by one multicast and its own members by another, as Table 1 counts them.
-Beside what is measured stand the printed formula and the corrected one, with the depths, paths and
-metagroups of the very same group.
+A run draws a table; s sources send one message each to the same group at the same time. One rule
+counts for all protocols: equal content that a site sends to several receivers at one time is one
+transmission, as the paper has it. So a site that forwards TOM's final header to its children
+(errata TOM-3) makes one transmission, as a site of the propagation graph does, and so does a
+metagroup's manager that serves child managers and its own members. Beside what is measured stand
+the printed formula and the corrected one, with the depths, paths and metagroups of the very same
+group.
 """
 
-from collections import Counter
 from dataclasses import replace
 
 from ordercast.core.structure import Structure, with_tellers
@@ -21,10 +21,9 @@ from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance
-from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
+from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.studies.tom.costs import TRANSMISSIONS, FormulaTerms, figure_5
-from ordercast.wire.frames import Relay
 
 MEMBERS, OUTSIDE = "members", "outside"
 _BUILDERS = {"centralized": "star", "metagroup": "metagroups", "tom": "balanced"}
@@ -49,17 +48,17 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
     """Per protocol: M and X as measured, and both formulas of M."""
     table, group, sources = table_of_sources(config, seed)
     measures: dict[str, float] = {}
-    at = _SETTLED + Chance(seed, "when").below(_SETTLED)
     for protocol, (printed, corrected) in TRANSMISSIONS.items():
         if config["sites"] > _MOST.get(protocol, config["sites"]):
             continue
         structure = structure_for(protocol, table)
+        at = _when(protocol, seed)
         found = heard_from(
             at,
             overhear(structure, protocol, [PlannedSend(at, s, group) for s in sources], seed=seed),
         )
         setting = setting_of(protocol, structure, group, sources)
-        loads, sent = found.loads(), transmissions(protocol, structure, found)
+        loads, sent = found.loads(), found.sends()
         work = sent + found.received()  # a multicast is one send
         engaged = [site for site in loads if not site.startswith(OUTSIDE)]
         measures |= {
@@ -71,8 +70,16 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/work_max": max((work[site] for site in engaged), default=0),
             f"{protocol}/hosts_engaged": len(engaged),
             f"{protocol}/figure_5": printed(figure_5(config["sites"])),
+            f"{protocol}/figure_5_receivers": printed(
+                figure_5(config["sites"], height_of="receivers")
+            ),
         }
     return Measured({name: float(value) for name, value in measures.items()})
+
+
+def _when(protocol: str, seed: int) -> int:
+    """At once, where nothing turns in an idle domain."""
+    return _SETTLED + Chance(seed, "when").below(_SETTLED) if protocol == "ring" else 0
 
 
 def heard_from(at: int, found: Overheard) -> Overheard:
@@ -86,20 +93,6 @@ def structure_for(protocol: str, table: GroupTable) -> Structure:
     return Structure(EPOCH, table, forest)
 
 
-def transmissions(protocol: str, structure: Structure, found: Overheard) -> Counter[Site]:
-    """Of each site."""
-    if protocol == "tom":
-        return found.sends(apart=lambda frame: frame.peer if _is_down(frame) else "")
-    if protocol == "metagroup":
-        manager = quotient(structure.table).manager
-        return found.sends(apart=lambda frame: manager[frame.peer] == frame.peer)
-    return found.sends()
-
-
-def _is_down(frame: OverheardFrame) -> bool:
-    return any(isinstance(item, Relay) for item in frame.items)
-
-
 def setting_of(
     protocol: str, structure: Structure, group: Group, sources: tuple[Site, ...]
 ) -> FormulaTerms:
@@ -111,31 +104,28 @@ def setting_of(
     setting = FormulaTerms(
         len(sources), len(members), len(hosts), inside=inside, on_top=sources.count(top)
     )
-    edges = _edges(structure, group)
+    forwarding = len({above for above, _ in _edges(structure, group)})
     depth = max((structure.depth(site) for site in members), default=0) - structure.depth(top)
     if protocol == "propagation":
-        return replace(setting, depth=depth, forwarding=len({above for above, _ in edges}))
+        return replace(setting, depth=depth, forwarding=forwarding)
     if protocol == "metagroup":
-        return _of_metagroups(setting, structure, group, edges)
+        return _of_metagroups(setting, structure, group, forwarding)
     if protocol == "tom":
         paths = [len(structure.labels.path(source, top)) for source in sources]
-        return replace(setting, path=sum(paths) / len(paths), edges=len(edges))
+        return replace(setting, path=sum(paths) / len(paths), forwarding=forwarding)
     return setting
 
 
 def _of_metagroups(
-    setting: FormulaTerms, structure: Structure, group: Group, edges: list[tuple[Site, Site]]
+    setting: FormulaTerms, structure: Structure, group: Group, forwarding: int
 ) -> FormulaTerms:
-    found = quotient(structure.table)
-    inner = found.members()
-    managers = found.table.groups[group]
+    managers = quotient(structure.table).table.groups[group]
     top = structure.depth(structure.primary(group))
     return replace(
         setting,
         depth=max(structure.depth(site) for site in managers) - top,
         metagroups=len(managers),
-        forwarding=len({above for above, site in edges if found.manager[site] == site}),
-        serving=sum(len(inner[manager]) > 1 for manager in managers),
+        forwarding=forwarding,
     )
 
 
