@@ -107,6 +107,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("reader remove c.toml x r", "there is no site 'x'"),
         ("export c.toml", "the following arguments are required: OUT"),
         ("export c.toml out", ".ordercast"),
+        ("backup c.toml", "the following arguments are required: FILE"),
+        ("backup c.toml q out", "c.toml: there is no site 'q'"),
+        ("backup c.toml a out", "a.db: there is no such store"),
+        ("restore c.toml a none", "none: there is no such file"),
+        ("restore c.toml q none", "c.toml: there is no site 'q'"),
+        ("restore c.toml a c.toml", "c.toml: is not a store"),
+        ("inspect c.toml", "there is no store of cluster 'demo'"),
+        ("inspect c.toml a", "a.db: there is no such store"),
+        ("inspect c.toml q", "c.toml: there is no site 'q'"),
+        ("compact c.toml a", "a.db: there is no such store"),
+        ("compact c.toml q", "c.toml: there is no site 'q'"),
     ],
 )
 def test_a_wrong_command_line_is_answered_in_one_line(

@@ -338,7 +338,8 @@ def test_a_quick_verdict_says_which_parameters_are_others() -> None:
     assert "sites 40 instead of 200; groups 8 instead of 20" in told
     assert "size 3, 5, 10, 20 instead of 3, 5, 10, 20, 40" in told
     assert told.endswith("4 runs of each point instead of 10 or more")
-    section = Section(CATALOGUE["gs-table1"], [Finding("c", PARTLY, "")], {**FULL, "quick": True})
+    how = {**FULL, "quick": True, "instead": told}
+    section = Section(CATALOGUE["gs-table1"], [Finding("c", PARTLY, "")], how)
     assert f"with other parameters than the full one: {told}." in page([section])
     for name, each in CATALOGUE.items():
         if list(each.points(True)) != list(each.points(False)):

@@ -46,6 +46,29 @@ def cluster_of(args: argparse.Namespace, verb: str) -> tuple["Cluster", Path]:
     return found.cluster, found.directory
 
 
+def store_of(cluster: "Cluster", site: str, directory: Path) -> Path:
+    """The file of a site's store, which may not be there. ConfigError if there is no such site, or
+    if the cluster has no stores."""
+    from ordercast.model.errors import ConfigError
+    from ordercast.net.cluster.directory import require_own
+    from ordercast.net.cluster.processes import require_site
+
+    if cluster.durability == "memory":
+        raise ConfigError(f"{cluster.source}: durability is 'memory': there are no stores")
+    require_own(directory)
+    require_site(cluster, site, directory)
+    return directory / f"{site}.db"
+
+
+def as_bytes(size: float) -> str:
+    """A size for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
 def elsewhere(cluster: "Cluster", directory: Path) -> str:
     """The rest of a line about a directory in which nothing runs: where the stores are, if the
     directory has nothing of the cluster and another known one has."""

@@ -17,6 +17,7 @@ from ordercast.cli.destination import (
 )
 from ordercast.cli.runtime import (
     absences,
+    as_bytes,
     broken_links,
     cluster_arguments,
     elsewhere,
@@ -304,17 +305,9 @@ def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:
         f"{window['messages']}/{window['limit_messages']}",
         ",".join(window["held_by"]) or "-",
         f"{connected}/{len(links)}",
-        _bytes(status["store"]["bytes"]),
+        as_bytes(status["store"]["bytes"]),
         _time(status["uptime_s"]),
     )
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def _time(seconds: float) -> str:

@@ -60,7 +60,8 @@ blockquote { margin: .3rem 0; padding: .1rem 0 .1rem 1rem; border-left: 3px soli
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`told`: how many points and runs, how long, quick or in full."""
+    """`told`: how many points and runs, how long, quick or in full, and with what instead of the
+    full run's parameters."""
 
     reproduction: Reproduction
     findings: Sequence[Finding]
@@ -187,7 +188,7 @@ def _section(section: Section) -> list[str]:
     if quick:
         lines.append(
             '<p class="small">These verdicts are of a quick run, with other parameters than the'
-            f" full one: {escape(quick_parameters(each)) or 'the same points'}.</p>"
+            f" full one: {escape(told.get('instead') or 'fewer points or runs')}.</p>"
         )
     kind = "quick" if quick else "in full"
     lines.append(f'<h3>How</h3><p>{_text(each.how)}</p><p class="small">{_facts(told, kind)}</p>')

@@ -24,7 +24,7 @@ from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 from ordercast.plan.canvas import save, style
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.figures import require_figures
-from ordercast.studies.page import Section, page
+from ordercast.studies.page import Section, page, quick_parameters
 from ordercast.studies.reproduction import SEED, Finding, Reproduction
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def reproduce(
         runner = on_spark(spark, each.family.experiment, partitions)
         heard = None if progress is None else partial(progress, each.name)
         reproduced = _reproduce(each, runner, out, quick, heard)
-        _remember(out, reproduced)
+        _remember(out, reproduced, quick_parameters(each) if quick else "")
         write_index(out, {**CATALOGUE, **{one.name: one for one in wanted}})
         done.append(reproduced)
         if tell is not None:
@@ -136,13 +136,14 @@ def write_index(out: Path, known: Mapping[str, Reproduction]) -> Path:
     return out / INDEX
 
 
-def _remember(out: Path, done: Reproduced) -> None:
+def _remember(out: Path, done: Reproduced, instead: str) -> None:
     told = _told(out)
     told[done.name] = {
         "points": done.points,
         "runs": done.runs,
         "seconds": round(done.seconds, 1),
         "quick": done.quick,
+        "instead": instead,
         "failed": len(done.failed),
         "unreached": len(done.unreached),
         "version": __version__,

@@ -43,7 +43,7 @@ class Beginning:
 def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> Beginning:
     """What the site starts with. `address` is a newcomer's; its store remembers it."""
     at = _address(cluster, site, address or store.address)
-    if store.founded and (store.row or not store.starts):
+    if store.founded and store.begun:
         return _again(cluster, site, store, at)
     layout = cluster.first_layout() if site in cluster.sites else _newcomer(cluster, site)
     remember(store, cluster, layout, at)

@@ -97,6 +97,11 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return db
 
 
+def connect_as_it_is(path: Path) -> sqlite3.Connection:
+    """Open a file that nobody writes, and that has no log: no file is made beside it."""
+    return _connect_uri(path, "immutable=1")
+
+
 def _connect_uri(path: Path, how: str) -> sqlite3.Connection:
     return sqlite3.connect(
         f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None, timeout=10,
@@ -120,6 +125,7 @@ def write_ahead(db: sqlite3.Connection, path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
+    """The names of new files in the folder are durable."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -34,6 +34,7 @@ class MemoryStore:
     row = 0
     heard: Mapping[Site, StorePoint] = MappingProxyType({})
     founded = b""
+    begun = True
     founding = ""
     address = ""
     described: Mapping[str, Any] = MappingProxyType({})

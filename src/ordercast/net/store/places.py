@@ -25,6 +25,7 @@ from ordercast.net.cluster.directory import (
     replace_own,
 )
 from ordercast.net.store.file import connect_to_read
+from ordercast.net.store.rows import RESTORED
 
 NOTES: Final = "places"
 
@@ -100,15 +101,16 @@ def note_place(cluster: Cluster, directory: Path) -> None:
 
 
 def has_past(store: Path) -> bool:
-    """Whether the file is a store in which anything was recorded. A site that was started, and met
-    nobody with whom it could found a cluster, has none. What cannot be read counts as a past."""
+    """Whether the file is a store in which anything was recorded, or that was restored. A site that
+    was started, and met nobody with whom it could found a cluster, has none. What cannot be read
+    counts as a past."""
     if not store.exists():
         return False
     try:
         with contextlib.closing(connect_to_read(store)) as db:
             return any(
-                db.execute(f"SELECT EXISTS (SELECT 1 FROM {table})").fetchone()[0]
-                for table in ("batches", "checkpoint")
+                db.execute(f"SELECT EXISTS (SELECT 1 FROM {rows})").fetchone()[0]
+                for rows in ("batches", "checkpoint", f"state WHERE key = '{RESTORED}'")
             )
     except (sqlite3.Error, OSError):
         return True

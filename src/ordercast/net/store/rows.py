@@ -83,6 +83,7 @@ _point = msgspec.msgpack.Decoder(StorePoint).decode
 _starts = msgspec.msgpack.Decoder(tuple[StoreStart, ...]).decode
 _POINT = "heard of "  # with the name of a site: a key of the table state
 STARTS = "starts"  # another key of it
+RESTORED = "restored"  # another: the store was made from a copy, and from which
 _header = struct.Struct("<10q").pack
 
 
@@ -139,11 +140,16 @@ def point_row(site: Site, point: StorePoint) -> tuple[str, Value, int]:
     return state_row(_POINT + site, encode(point))
 
 
+def is_point(key: str) -> bool:
+    """Whether the key of the table state is that of such a row."""
+    return key.startswith(_POINT)
+
+
 def points_of(state: Mapping[str, Value]) -> dict[Site, StorePoint]:
     return {
         key.removeprefix(_POINT): _point(value)
         for key, value in state.items()
-        if key.startswith(_POINT) and isinstance(value, bytes)
+        if is_point(key) and isinstance(value, bytes)
     }
 
 

@@ -44,6 +44,7 @@ from ordercast.net.store.rows import (
     GAPS,
     INSERT_EVENT,
     PUT_STATE,
+    RESTORED,
     SELECT_REQUESTS,
     STARTS,
     Value,
@@ -65,8 +66,9 @@ _EVENTS = 10_000  # how many events of crashes and restarts are kept
 
 class Store:
     """`boot` and `store_number` are for the core; `founded`, `founding` and `address` were given to
-    `keep_founding`. `starts`: the last starts on this store. `heard`: what other sites have said of
-    their stores. Call `write` from one thread only."""
+    `keep_founding`, and count if the store has `begun`: it has a row, or was restored. `starts`:
+    the last starts on this store. `heard`: what other sites have said of their stores. Call `write`
+    from one thread only."""
 
     def __init__(
         self,
@@ -87,6 +89,7 @@ class Store:
         self.founded = bytes(found.state["founded"])  # type: ignore[arg-type]
         self.founding = str(found.state["founding"])
         self.address = str(found.state["address"])
+        self.begun = found.last > 0 or RESTORED in found.state
         self.on_failed: Callable[[Exception | None], None] | None = None
         self.described: Mapping[str, Any] = json.loads(str(found.state.get("described", "{}")))
         self._held = held
@@ -325,6 +328,15 @@ def drawn() -> int:
     return int.from_bytes(os.urandom(8), "big") >> 1 or 1
 
 
+def new_state(cluster: str, site: Site) -> dict[str, Value]:
+    """The table `state` of a store that begins now."""
+    return {
+        "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0,
+        "created_ns": time.time_ns(), "confirmed": 0, "delivered": 0, "attempt": 1,
+        "confirmed_attempt": 1, "closed": "", "founded": b"", "founding": "", "address": "",
+    }  # fmt: skip
+
+
 def _run(thens: list[Then]) -> None:
     for then in thens:
         try:
@@ -337,12 +349,7 @@ def _recover(
     db: sqlite3.Connection, path: Path, cluster: str, site: Site, durability: str
 ) -> RecoveredState:
     now = time.time_ns()
-    first: dict[str, Value] = {
-        "cluster": cluster, "site": site, "store_number": drawn(), "boot": 0, "created_ns": now,
-        "confirmed": 0, "delivered": 0, "attempt": 1, "confirmed_attempt": 1, "closed": "",
-        "founded": b"", "founding": "", "address": "",
-    }  # fmt: skip
-    older = prepare(db, path, first, durability)
+    older = prepare(db, path, new_state(cluster, site), durability)
     require_same(read_state(db, path), path, cluster, site)
     if older:
         migrate(db, path)
