@@ -1,5 +1,6 @@
 """The frame of the command: help, version, exit codes, and ends that are not its own choice."""
 
+import errno
 import os
 import resource
 import signal
@@ -37,8 +38,49 @@ def test_every_verb_has_help_with_an_example_and_json(
     assert f"example:\n  ordercast {verb}" in out or f"\n  ordercast {verb}" in out
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
+def test_help_of_a_verb_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "status"]) == 0
+    assert capsys.readouterr().out.startswith("usage: ordercast status")
+    assert main(["help", "stauts"]) == 2
+    assert "there is no verb 'stauts' (did you mean 'status'?)" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Root may read everything, so the refusal is that of the system for a file as folder."""
+    (tmp_path / "file").write_text("")
+
+    def refused(_: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path / "file"))
+
+    monkeypatch.setattr("ordercast.cli.plan.run", refused)
+    assert main(["plan", "x"]) == 1
+    expected = f"ordercast: cannot go on: {tmp_path / 'file'}: permission denied\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["cluster", "status", "c.toml"],
+            "there is no action 'status' (did you mean 'ordercast status'?)",
+        ),
+        (["sim", "--out", "x"], "there is no option '--out';"),
+        (["sim", "--mesages", "3"], "there is no option '--mesages' (did you mean '--messages'?)"),
+    ],
+)
+def test_the_nearest_is_only_named_when_it_is_near(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 0
     assert capsys.readouterr().out == f"ordercast {ordercast.__version__}\n"
 
 

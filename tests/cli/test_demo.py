@@ -81,8 +81,7 @@ def test_a_missing_java_is_told_in_the_line_that_says_how_to_mend_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("ordercast.pipeline.java.PROVIDED", tmp_path)
-    told = demo._obstacle()
-    assert told is not None
+    told = str(demo._lacking())
     assert told.startswith("Spark needs Java")
     assert "\n" not in told
 

@@ -89,5 +89,5 @@ def test_without_numpy_it_says_what_brings_it() -> None:
     assert done.stdout == ""
     assert done.stderr == (
         "ordercast: the stability protocols of [STAB] are simulated with NumPy, which the extra"
-        " 'spark' brings: pip install 'ordercast[spark]'\n"
+        " 'stability' brings: pip install 'ordercast[stability]'\n"
     )

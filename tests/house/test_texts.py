@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TREES = (".ci", "bench", "docs", "examples", "requirements", "src", "tests", "tools")
+TREES = (".ci", "bench", "deploy", "docs", "examples", "requirements", "src", "tests", "tools")
 TEXTS = {".md", ".py", ".toml", ".txt", ".json", ".svg", ".css", ".html", ".js", ".cfg", ""}
 FOREIGN = {  # written in pieces, so that this file does not break its own rule
     "a home directory": re.compile(r"/(?:home|Users|root)" + r"/[\w.-]|[A-Z]:\\" + r"Users"),

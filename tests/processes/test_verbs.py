@@ -56,6 +56,25 @@ def test_each_line_of_input_is_a_message(cluster: Daemons) -> None:
     assert [row["text"] for row in cluster.lines(*words)] == ["one", "two", "", "four"]
 
 
+def test_ctrl_c_ends_a_send_that_waits_for_lines(cluster: Daemons) -> None:
+    command = cluster.command("send", "cluster.toml", "alpha", "-", "--json")
+    with subprocess.Popen(
+        command, cwd=cluster.place, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as sending:  # fmt: skip
+        assert sending.stdin is not None
+        assert sending.stderr is not None
+        before = cluster.json("status", "cluster.toml")["sites"]["a"]["position"]
+        sending.stdin.write("one\n")
+        sending.stdin.flush()
+        assert soon(
+            lambda: cluster.json("status", "cluster.toml")["sites"]["a"]["position"] > before
+        )
+        sending.send_signal(signal.SIGINT)  # the pipe stays open
+        assert sending.wait(30) == 130
+        assert sending.stderr.read().splitlines()[-1] == "ordercast: interrupted"
+
+
 def test_several_groups_are_one_send_and_one_delivery_each(cluster: Daemons) -> None:
     before = cluster.json("status", "cluster.toml")["sites"]
     cluster.json("send", "cluster.toml", "alpha,beta", "all", "--until", "stable")
@@ -67,7 +86,7 @@ def test_made_up_messages_have_the_size_asked_for(cluster: Daemons) -> None:
     start = cluster.json("status", "cluster.toml")["sites"]["a"]["position"] + 1
     done = cluster.run("send", "cluster.toml", "alpha", "--size", "300", "--count", "2000")
     assert done.returncode == 0
-    assert "2000 ordered" in done.stdout
+    assert "2,000 ordered" in done.stdout
     words = ("tail", "cluster.toml", "--site", "a", "--start", str(start), "--count", "2000")
     rows = cluster.lines(*words)
     assert {len(row["text"]) for row in rows} == {300}
@@ -225,6 +244,17 @@ def test_a_cluster_in_the_foreground_ends_with_ctrl_c(tmp_path: Path) -> None:
     assert running.returncode == 0
     assert not any(is_running(pid) for pid in pids.values())
     assert not list(daemons.dir.glob("[ab].pid"))
+
+
+def test_ctrl_c_before_all_are_ready_leaves_no_daemon(tmp_path: Path) -> None:
+    daemons = Daemons(tmp_path)
+    with daemons.start("cluster", "up", "cluster.toml", "--detach") as starting:
+        logs = [daemons.dir / f"{site}.log" for site in "abc"]
+        assert soon(lambda: all(log.exists() and log.stat().st_size for log in logs))
+        starting.send_signal(signal.SIGINT)
+        assert starting.wait(60) == 130
+    assert daemons.good("cluster", "down", "cluster.toml").startswith("no site of demo runs")
+    assert all(" starts\n" in log.read_text(encoding="utf-8") for log in logs)
 
 
 def test_a_site_that_cannot_start_is_told_and_stops_the_others(tmp_path: Path) -> None:

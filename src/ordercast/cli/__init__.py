@@ -1,7 +1,7 @@
 """The command `ordercast`: one file per verb, loaded only when its verb is called.
 
 A verb's module offers `arguments(parser)` and `run(args) -> exit code`; `VERBS` names them all.
-What every verb shares is in `frame`: exit codes, the one line for a user's mistake, `--json`.
+What every verb shares is in `command`: exit codes, the one line for a user's mistake, `--json`.
 """
 
 import sys
@@ -20,6 +20,7 @@ VERBS = (
     Verb("tail", "print a running site's deliveries as they come"),
     Verb("reader", "list, reset or remove the named readers of a running site"),
     Verb("status", "how the running sites are, and who holds them up"),
+    Verb("doctor", "what is wrong with a cluster, and what to do next"),
     Verb("group", "add, remove, join, leave or list the groups of a running cluster"),
     Verb("site", "add a site to a running cluster, or retire one"),
     Verb("protocol", "switch the ordering protocol of a running cluster"),
@@ -36,7 +37,10 @@ VERBS = (
     Verb("audit", "judge a history of any size by every guarantee, on Spark"),
     Verb("sweep", "run a grid of plans or simulations on Spark, with means and intervals"),
     Verb("reproduce", "redo the papers' tables and figures, and say where they differ"),
-    Verb("demo", "a first look: nine sites, one killed, every delivery judged on Spark"),
+    Verb("demo", "a first look: nine sites, one killed, the others go on, all of it judged"),
+    Verb("docs", "print a page of the documentation"),
+    Verb("completion", "a script that completes the command in bash, zsh or fish"),
+    Verb("man", "the manual page of the command"),
 )
 
 

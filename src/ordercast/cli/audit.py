@@ -11,8 +11,9 @@ DESCRIPTION = """\
 Judge a history: was every message delivered once, as it was sent, to all members and
 only to them, in one order everywhere? Each check counts what is wrong, exactly, and
 shows the smallest witness of it. A history is a folder of Parquet tables (or any URI
-that Spark reads) as 'ordercast sim --history' writes it; docs/checks.md defines the
-checks, docs/audit.md tells how histories larger than memory are judged."""
+that Spark reads) as 'ordercast sim --history' writes it. The checks are defined by
+'ordercast docs checks'; 'ordercast docs audit' tells how histories larger than memory
+are judged."""
 
 EXAMPLE = """\
 example:

@@ -4,7 +4,8 @@ import argparse
 import time
 from pathlib import Path
 
-from ordercast.cli.command import GOOD, NowAndThen, print_json
+from ordercast.cli.command import GOOD, print_json
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.runtime import as_bytes, cluster_arguments, cluster_of, elsewhere, store_of
 
 DESCRIPTION = """\
@@ -33,12 +34,13 @@ def run(args: argparse.Namespace) -> int:
     if not store.exists():
         raise ConfigError(f"{store}: there is no such store{elsewhere(cluster, directory)}")
     begun = time.monotonic()
-    now_and_then = NowAndThen(2.0)
+    lines = ProgressLine(2.0)
 
     def progress(left: int, pages: int) -> None:
-        now_and_then.tell(lambda: f"{(pages - left) * 100 // max(pages, 1)} % copied")
+        lines.tell(lambda: f"{(pages - left) * 100 // max(pages, 1)} % copied")
 
-    found = back_up(store, Path(args.file), None if args.json else progress)
+    with lines:
+        found = back_up(store, Path(args.file), None if args.json else progress)
     told = {
         "site": args.site,
         "file": args.file,

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, one_of, print_json, whole_number
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.core.order.registry import PROTOCOLS
 
 DESCRIPTION = """\
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     from ordercast.net.bench.run import BenchSpec, run_bench
 
     spec = BenchSpec(**{field.name: getattr(args, field.name) for field in fields(BenchSpec)})
-    found = run_bench(spec)
+    with ProgressLine(0.0) as lines:
+        found = run_bench(spec, lines.show)
     if args.json:
         print_json(found)
     else:

@@ -113,9 +113,8 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
         processes.abandon(started.values())
         complain(str(error))
         return MISTAKE if error.code == MISTAKE else INCOMPLETE
-    except BaseException:
-        if not args.detach:
-            processes.abandon(started.values())
+    except BaseException:  # Ctrl-C before all are ready: none is left behind
+        processes.abandon(started.values())
         raise
 
 

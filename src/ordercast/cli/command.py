@@ -10,7 +10,6 @@ import importlib
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +37,17 @@ class Verb:
     summary: str
 
 
+def is_verb(name: str) -> bool:
+    return name.isidentifier() and hasattr(_module(name), "DESCRIPTION")
+
+
+def _module(name: str) -> object:
+    try:
+        return importlib.import_module(f"ordercast.cli.{name}")
+    except ImportError:
+        return None
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse with one-line errors that name the nearest right option."""
 
@@ -52,12 +62,19 @@ class _Parser(argparse.ArgumentParser):
                 break
             name = argument.partition("=")[0]
             if name.startswith("--") and name not in options:
-                self.error(f"there is no option {name!r}{nearest(name, options)}")
+                self.error(f"there is no option {name!r}{_nearest_option(name, options)}")
         args, rest = self.parse_known_intermixed_args(argv)  # words may stand among options
         if rest:
             what = "there is no option" if rest[0].startswith("-") else "one argument too many:"
             self.error(f"{what} {rest[0]!r}")
         return args
+
+
+def _nearest_option(name: str, options: Sequence[str]) -> str:
+    """As `nearest`; the dashes, which all have, do not make two options alike."""
+    words = {option.removeprefix("--"): option for option in options}
+    close = difflib.get_close_matches(name.removeprefix("--"), words, n=1, cutoff=0.5)
+    return f" (did you mean {words[close[0]]!r}?)" if close else ""
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -86,7 +103,7 @@ def run_verb(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
         _abandon_output()
         return INCOMPLETE
     except OSError as error:
-        complain(f"cannot go on: {reason(error)}")
+        complain(f"cannot go on: {reason_and_file(error)}")
         _abandon_output()
         return INCOMPLETE
 
@@ -101,10 +118,12 @@ def _abandon_output() -> None:
 
 def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
     name = argv[0] if argv else "--help"
+    if name == "help" and len(argv) > 1:
+        return _dispatch(verbs, [argv[1], "--help"])
     if name in ("-h", "--help", "help"):
         print(_help(verbs))
         return GOOD
-    if name in ("-V", "--version"):
+    if name in ("-V", "--version", "version"):
         print(f"ordercast {__version__}")
         return GOOD
     known = {verb.name: verb for verb in verbs}
@@ -113,6 +132,17 @@ def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
         candidates = ["--help", "--version"] if kind == "option" else list(known)
         hint = nearest(name, candidates)
         raise UsageError(f"there is no {kind} {name!r}{hint}; see 'ordercast --help'")
+    parser, module = parser_of(name)
+    try:
+        args = parser.parse(argv[1:])
+    except SystemExit:  # argparse leaves this way after --help
+        return GOOD
+    code: int = module.run(args)
+    return code
+
+
+def parser_of(name: str) -> tuple["_Parser", Any]:
+    """The parser of a verb, and the verb's module."""
     module = importlib.import_module(f"ordercast.cli.{name}")
     parser = _Parser(
         prog=f"ordercast {name}",
@@ -124,12 +154,7 @@ def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
     what = "one JSON object per line" if name in STREAMS else "one JSON object"
     parser.add_argument("--json", action="store_true", help=f"print {what}, nothing else")
     module.arguments(parser)
-    try:
-        args = parser.parse(argv[1:])
-    except SystemExit:  # argparse leaves this way after --help
-        return GOOD
-    code: int = module.run(args)
-    return code
+    return parser, module
 
 
 def _help(verbs: Sequence[Verb]) -> str:
@@ -142,23 +167,9 @@ def _help(verbs: Sequence[Verb]) -> str:
         "verbs:",
         *(f"  {verb.name:<{width}}  {verb.summary}" for verb in verbs),
         "",
-        "'ordercast VERB --help' tells more, with an example; --version prints the version.",
+        "'ordercast help VERB' tells more, with an example; --version prints the version.",
     ]
     return "\n".join(lines)
-
-
-class NowAndThen:
-    """Lines about progress on standard error, with a pause between two of them."""
-
-    def __init__(self, pause_s: float) -> None:
-        self._pause_s = pause_s
-        self._told = time.monotonic()
-
-    def tell(self, line: Callable[[], str]) -> None:
-        now = time.monotonic()
-        if now - self._told >= self._pause_s:
-            self._told = now
-            print(line(), file=sys.stderr, flush=True)
 
 
 def complain(message: str) -> None:
@@ -245,6 +256,12 @@ def read_text(path: str) -> str:
         if isinstance(error, UnicodeDecodeError):
             raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from None
         raise UsageError(f"{path}: {error}") from None  # e.g. a null character in the name
+
+
+def reason_and_file(error: OSError) -> str:
+    """`FILE: permission denied`, as far as the system names the file."""
+    files = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+    return ": ".join([*files, reason(error)])
 
 
 def reason(error: OSError) -> str:

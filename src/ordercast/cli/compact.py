@@ -3,7 +3,8 @@
 import argparse
 import time
 
-from ordercast.cli.command import GOOD, NowAndThen, print_json
+from ordercast.cli.command import GOOD, print_json
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.runtime import as_bytes, cluster_arguments, cluster_of, store_of
 from ordercast.model.errors import ConfigError
 
@@ -35,12 +36,13 @@ def run(args: argparse.Namespace) -> int:
             " itself: stop it first"
         )
     begun = time.monotonic()
-    now_and_then = NowAndThen(2.0)
+    lines = ProgressLine(2.0)
 
     def progress(left: int) -> None:
-        now_and_then.tell(lambda: f"{as_bytes(left)} to give back")
+        lines.tell(lambda: f"{as_bytes(left)} to give back")
 
-    done = compact(store, None if args.json else progress)
+    with lines:
+        done = compact(store, None if args.json else progress)
     if args.json:
         seconds = round(time.monotonic() - begun, 3)
         print_json({"site": args.site, "store": str(store), **done._asdict(), "seconds": seconds})

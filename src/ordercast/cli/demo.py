@@ -1,16 +1,21 @@
 """`ordercast demo`: a first look, on the example that the idea was published with.
 
-Nine real sites, traffic from all of them, one killed and restarted; what every site delivered is
-exported, and judged on Spark.
+Nine real sites, traffic from all of them, the busiest killed and restarted; what every site
+delivered is judged, on Spark or in memory.
 """
 
 import argparse
 import asyncio
+import shutil
+import sys
 import textwrap
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ordercast.check.report import check_history
 from ordercast.cli.audit import as_text
 from ordercast.cli.command import (
     GOOD,
@@ -21,19 +26,26 @@ from ordercast.cli.command import (
     reason,
     whole_number,
 )
-from ordercast.cli.demo_cluster import HISTORY, DemoTraffic, OnDemoEvent, prepare, running, traffic
-from ordercast.cli.runtime import say
+from ordercast.cli.demo_cluster import HISTORY, DemoTraffic, prepare, running, traffic
+from ordercast.cli.demo_picture import draw_deliveries, sketch
+from ordercast.cli.progress_line import ProgressLine
+from ordercast.history.writer import write_history
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import GroupTable
+from ordercast.net.export.history import Exported, collect
 from ordercast.plan.advice import Plan, advise
 from ordercast.plan.canvas import ENDINGS, can_draw, require_drawable
 from ordercast.plan.report import as_json, tree
 
+if TYPE_CHECKING:
+    from ordercast.net.cluster.config import Cluster
+
 DESCRIPTION = """\
 Run a small cluster for a minute: the nine sites and eight groups of Figure 3 in
 Garcia-Molina and Spauster's "Ordered and Reliable Multicast Communication" (1988), each
-site a process on this machine. All of them send; one is killed with SIGKILL and
-restarted; then everything that any site delivered is judged on Spark."""
+site a process on this machine. All of them send; the busiest is killed with SIGKILL,
+the others go on without it, and it comes back and catches up; then everything that any
+site delivered is judged, on Spark if that is installed, else in memory."""
 
 EXAMPLE = """\
 example:
@@ -55,6 +67,7 @@ FIGURE_3 = {
 FIGURE_3_TIE = ("d", "c", "e")
 VICTIM = "d"  # on top of the tree: half of the groups have their messages ordered there
 MESSAGES = 9_000
+PICTURE = "deliveries.svg"
 
 INTRODUCTION = """\
 Nine sites, a to j, form eight groups that overlap: alpha3 is b, c, d and e, alpha4 is
@@ -109,24 +122,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     begun = time.perf_counter()
-
-    def tell(text: str) -> None:
-        say(f"{time.perf_counter() - begun:5.1f} s  {text}")
-
     out = Path(args.out)
     directory = out / "cluster" if args.dir is None else Path(args.dir)
     table = GroupTable.of({group: list(members) for group, members in FIGURE_3.items()})
     plan = advise(table, builder="greedy", tie=FIGURE_3_TIE)
     drawings = _draw(table, out)
+    lines = ProgressLine(float("inf"))
+
+    def tell(text: str) -> None:
+        lines.note(f"{time.perf_counter() - begun:5.1f} s  {text}")
+
     cluster = prepare(directory, table.groups, tell, FIGURE_3_TIE)
-    obstacle = _obstacle()
+    lacking = _lacking()
     if not args.json:
-        _introduce(plan, table, drawings)
+        _introduce(plan, table, drawings, lacking)
     try:
         tell(f"starting nine sites as processes; their stores and logs are in {directory}")
-        with running(cluster, directory) as daemons:
+        with lines, running(cluster, directory) as daemons:
             tell("all are ready")
-            sent = asyncio.run(traffic(daemons, VICTIM, args.messages, tell))
+            sent = asyncio.run(traffic(daemons, VICTIM, args.messages, tell, lines.show))
+            lines.show("stopping the sites")
             daemons.stop()
     except ConfigError:
         raise
@@ -134,49 +149,60 @@ def run(args: argparse.Namespace) -> int:
         complain(f"{error}; the sites' logs are in {directory}")
         return INCOMPLETE
     tell("the sites are stopped")
-    found: dict[str, Any] = {
-        **as_json(plan, table, seconds=0.0),
-        "drawings": drawings,
-        "dir": str(directory),
-        "traffic": sent.as_json(),
-        "export": None,
-        "audit": None,
-    }
-    shown = _summary(sent)
-    if obstacle is None:
-        exported, verdict = _judge(directory, tell)
-        found |= {"export": exported, "audit": verdict}
-        obstacle = _shortfall(sent, exported, verdict)
-        shown += _delivered(exported)
-        shown += ["", f"Next: 'ordercast cluster up {cluster.source} --dir {directory}',"]
-        shown += ["and 'ordercast --help' for what to do with it.", "", *_verdict(verdict)]
-    else:
-        obstacle = f"the history was not exported and not audited: {obstacle}"
-    found["seconds"] = round(time.perf_counter() - begun, 3)
-    found["ok"] = obstacle is None and found["audit"]["ok"]
+    done, history = collect(directory)
+    if lacking is None:
+        lines.show("writing what they delivered")
+        write_history(history, directory / HISTORY)
+        lines.clear()
+        tell(f"exported {done.deliveries:,} deliveries; starting Spark to judge them")
+    verdict = _on_spark(directory) if lacking is None else check_history(history).as_json()
+    tell("judged")
+    if can_draw():
+        drawings.append(str(out / PICTURE))
+        draw_deliveries(history.deliveries, sent, drawings[-1])
+    obstacle = _shortfall(sent, done, verdict)
+    ok = obstacle is None and verdict["ok"]
     if args.json:
-        print_json({**found, "not_done": obstacle})
+        found: dict[str, Any] = {
+            **as_json(plan, table, seconds=round(time.perf_counter() - begun, 3)),
+            "drawings": drawings,
+            "dir": str(directory),
+            "traffic": sent.as_json(),
+            "export": {"sent": done.sent, "deliveries": done.deliveries, "ended": done.ended},
+            "judge": "spark" if lacking is None else "memory",
+            "audit": verdict,
+            "ok": ok,
+            "not_done": obstacle,
+        }
+        print_json(found)
     else:
-        print("\n".join(shown), flush=True)
+        told = [*_verdict(verdict, lacking), "", *_summary(sent, done), ""]
+        told += ["Deliveries from second to second:", *sketch(history.deliveries, sent), ""]
+        told += _next(cluster, drawings)
+        print("\n".join(told), flush=True)
     if obstacle is not None:
         complain(obstacle)
-    return GOOD if found["ok"] else INCOMPLETE
+    return GOOD if ok else INCOMPLETE
 
 
-def _introduce(plan: Plan, table: GroupTable, drawings: list[str]) -> None:
+def _introduce(
+    plan: Plan, table: GroupTable, drawings: list[str], lacking: ConfigError | None
+) -> None:
     print(INTRODUCTION)
     print("\nThe tree that the nine sites build:\n")
     print("\n".join(tree(plan, table)))
     print(f"\n{EXPLANATION}\n")
+    if lacking is not None:
+        print(textwrap.fill(f"What they deliver is judged in memory, not on Spark: {lacking}", 88))
     if drawings:
         print(textwrap.fill(DRAWN.format(files=" and ".join(drawings)), 88))
     else:
-        print("For a drawing: pip install 'ordercast[plot]', then 'ordercast demo' again.")
+        print("No picture is drawn: that needs the extra 'plot' (pip install 'ordercast[plot]').")
     print(flush=True)
 
 
-def _obstacle() -> str | None:
-    """What stands in the way of exporting and auditing: the line that says how to mend it."""
+def _lacking() -> ConfigError | None:
+    """What Spark lacks here: the line that says how to get it. Then the judge in memory does."""
     from ordercast.pipeline.java import require_java
     from ordercast.pipeline.session import require_pyspark
 
@@ -184,69 +210,90 @@ def _obstacle() -> str | None:
         require_pyspark()
         require_java()
     except ConfigError as error:
-        return str(error)
+        return error
     return None
 
 
-def _judge(directory: Path, tell: OnDemoEvent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Export all stores as one history, and audit it."""
+def _on_spark(directory: Path) -> dict[str, Any]:
     from ordercast.history.tables import TABLES
-    from ordercast.net.export.history import export
     from ordercast.pipeline.audits.audit import audit_tables
     from ordercast.pipeline.session import open_session
 
-    done = export(directory, directory / HISTORY)
-    tell(f"exported {done.deliveries:,} deliveries; starting Spark to judge them")
     folder = (directory / HISTORY).resolve()
     with open_session("ordercast demo", brief=True) as spark:
         tables = {name: spark.read.parquet(str(folder / name)) for name in TABLES}
-        result = audit_tables(spark, tables, causal=False)
-    tell("judged")
-    exported = {"sent": done.sent, "deliveries": done.deliveries, "ended": done.ended}
-    return exported, result.as_json()
+        return audit_tables(spark, tables, causal=False).as_json()
 
 
-def _shortfall(sent: DemoTraffic, exported: dict[str, Any], verdict: dict[str, Any]) -> str | None:
+def _shortfall(sent: DemoTraffic, done: Exported, verdict: dict[str, Any]) -> str | None:
     """What the verdict does not cover although it should."""
-    if exported["sent"] != sent.sent:
-        return f"{exported['sent']} of {sent.sent} messages are in the history"
-    if len(exported["ended"]) != verdict["sites"]:
-        return f"only {len(exported['ended'])} of {verdict['sites']} sites ended quietly"
+    if done.sent != sent.sent:
+        return f"{done.sent} of {sent.sent} messages are in the history"
+    if len(done.ended) != verdict["sites"]:
+        return f"only {len(done.ended)} of {verdict['sites']} sites ended quietly"
     if verdict["informative"]["pending"]:
         return f"{verdict['informative']['pending']} deliveries are missing at the end"
     return None
 
 
-def _summary(sent: DemoTraffic) -> list[str]:
+def _summary(sent: DemoTraffic, done: Exported) -> list[str]:
     """What happened, for a newcomer."""
     return [
         f"  sent        {sent.sent:,} messages, from all nine sites to all eight groups",
-        f"  killed      {sent.killed}, with SIGKILL; back on its store after {sent.down_s:.1f} s",
-        f"  meanwhile   the others took {sent.meanwhile:,} messages; {sent.went_on:,} of them were"
-        f" everywhere before {sent.killed} was",
-        f"              back, the rest needs {sent.killed} and waited for it",
+        f"  killed      {sent.killed}, which ordered half of the groups, with SIGKILL",
+        f"  meanwhile   the others sent {sent.meanwhile:,}, and {sent.went_on:,} of them were"
+        f" everywhere else before {sent.killed}",
+        f"              was started again, {sent.down_s:.1f} s later; the longest pause was"
+        f" {sent.pause_s:.1f} s",
+        f"  back        {sent.killed} got the {sent.caught_up:,} messages it had missed, and was"
+        f" in its groups {sent.catch_up_s:.1f} s",
+        "              after its start, by itself",
+        f"  delivered   {done.deliveries:,} times: each message once to every member of its group",
     ]
 
 
-def _delivered(exported: dict[str, Any]) -> list[str]:
-    return [
-        f"  delivered   {exported['deliveries']:,} times: each message once to every member of its"
-        " group"
-    ]
-
-
-def _verdict(found: dict[str, Any]) -> list[str]:
+def _verdict(found: dict[str, Any], lacking: ConfigError | None) -> list[str]:
     """The audit's, with what each check means; with witnesses when something is wrong."""
     if not found["ok"]:
         return [as_text(found)]
     lines = [f"{check:<16} ok   {MEANING[check]}" for check in found["checks"]]
+    judge = "on Spark" if lacking is None else "in memory"
     return [
-        f"Judged on Spark: {found['rows']:,} deliveries of {found['messages']:,} messages at"
+        f"Judged {judge}: {found['rows']:,} deliveries of {found['messages']:,} messages at"
         f" {found['sites']} sites.",
         "",
         *lines,
         "verdict          no violation",
     ]
+
+
+def _next(cluster: "Cluster", drawings: Sequence[str]) -> list[str]:
+    """The pictures, and commands to type."""
+    ordercast, place = command_typed(), cluster.source
+    lines = [f"Pictures: {', '.join(drawings)}", ""] if drawings else []
+    return [
+        *lines,
+        "Next, with the same nine sites:",
+        "",
+        f"  {ordercast} cluster up {place} --detach",
+        f"  {ordercast} send {place} alpha3 hello",
+        f"  {ordercast} status {place}",
+        f"  {ordercast} cluster down {place}",
+        f"  {ordercast} --help",
+    ]
+
+
+def command_typed() -> str:
+    """The command as its user can type it here."""
+    name = Path(sys.argv[0])
+    if name.stem != "ordercast":
+        return f"{Path(sys.executable).name} -m ordercast.cli"
+    found = shutil.which("ordercast")
+    if found is not None and Path(found).resolve() == name.resolve():
+        return "ordercast"
+    with suppress(ValueError):
+        return str(name.absolute().relative_to(Path.cwd()))
+    return str(name)
 
 
 def _draw(table: GroupTable, folder: Path) -> list[str]:

@@ -30,9 +30,12 @@ FILE = "cluster.toml"
 HISTORY = "history"
 SEED = 1
 AT_ONCE = 10  # messages that a site sends before it waits until they are durable
-QUIET_S = 1.0  # for what can go on without the killed site to do so
 FLUSH_S = 60.0
+_LOOK_S = 0.02
 OnDemoEvent: TypeAlias = Callable[[str], None]
+"""Told what has happened, in a line that stays."""
+OnDemoProgress: TypeAlias = Callable[[str], None]
+"""Told how far it is, in a line that is replaced."""
 _MADE = "# Made by 'ordercast demo', which replaces it the next time."
 # Below those that systems give to dialling sockets: a killed site must find its own free.
 _PORTS = range(20_000, 32_000)
@@ -40,14 +43,20 @@ _PORTS = range(20_000, 32_000)
 
 @dataclass(frozen=True, slots=True)
 class DemoTraffic:
-    """What was sent, and what happened meanwhile."""
+    """What was sent, and what happened meanwhile. Times are those of the machine's clock."""
 
     sent: int
     killed: Site
     down_s: float
-    meanwhile: int  # accepted by the others while it was down
-    went_on: int  # of those, at all their members before it was back
+    meanwhile: int  # sent by the others while it was down
+    went_on: int  # of those, at all their living members before it was back
+    pause_s: float  # the longest time in which none of those became stable
+    caught_up: int  # deliveries that the killed site had missed, and got after its return
+    catch_up_s: float  # from its start until it had them
     seconds: float
+    begun_ns: int
+    killed_ns: int
+    back_ns: int
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -56,6 +65,9 @@ class DemoTraffic:
             "down_seconds": round(self.down_s, 3),
             "accepted_meanwhile": self.meanwhile,
             "stable_meanwhile": self.went_on,
+            "longest_pause_seconds": round(self.pause_s, 3),
+            "caught_up": self.caught_up,
+            "catch_up_seconds": round(self.catch_up_s, 3),
             "seconds": round(self.seconds, 3),
         }
 
@@ -114,9 +126,9 @@ def _cluster_file(
         _MADE,
         "[cluster]",
         f'name = "{NAME}"',
+        'dir = "."',
         'builder = "greedy"',
         f"tie = [{_quoted(tie)}]",
-        'on_failure = "wait"',
         "[limits]",
         'retention = "24h"  # everything is still there when the history is exported',
     ]
@@ -222,41 +234,129 @@ def _uninterrupted() -> Iterator[None]:
 # --- the traffic ----------------------------------------------------------------------------------
 
 
-async def traffic(daemons: Daemons, victim: Site, messages: int, tell: OnDemoEvent) -> DemoTraffic:
+async def traffic(
+    daemons: Daemons, victim: Site, messages: int, tell: OnDemoEvent, show: OnDemoProgress
+) -> DemoTraffic:
     """A third of the messages from all sites; the victim is killed while they are under way; a
-    third from the others; it is restarted; and the rest, until everything is everywhere."""
+    third from the others, which go on without it; it is restarted and catches up; and the rest,
+    until everything is everywhere."""
     from ordercast.net.client.client import connect
 
-    begun = time.monotonic()
-    sites = sorted(daemons.cluster.sites)
     async with AsyncExitStack() as stack:
         clients = {}
-        for site in sites:
+        for site in sorted(daemons.cluster.sites):
             client = connect(daemons.cluster, site, daemons.directory, patience_s=FLUSH_S)
             clients[site] = await stack.enter_async_context(client)
-        senders = {site: _Sender(site, client, daemons.cluster) for site, client in clients.items()}
-        first, second = messages // 3, messages // 3
-        shares = _shares(first, sites)
-        await asyncio.gather(*(senders[site].send(shares[site]) for site in sites))
-        tell(f"{first:,} messages sent from all sites; now killing {victim} (SIGKILL)")
-        await asyncio.to_thread(daemons.kill, victim)
-        killed = time.monotonic()
-        others = [site for site in sites if site != victim]
-        shares = _shares(second, others)
-        sent = await asyncio.gather(*(senders[site].send(shares[site]) for site in others))
-        meanwhile = [receipt for receipts in sent for receipt in receipts]
-        await _until_no_more(meanwhile)
+        return await _Story(daemons, clients, victim, messages, tell, show).run()
+
+
+class _Story:
+    def __init__(
+        self,
+        daemons: Daemons,
+        clients: "Mapping[Site, Client]",
+        victim: Site,
+        messages: int,
+        tell: OnDemoEvent,
+        show: OnDemoProgress,
+    ) -> None:
+        self._daemons, self._clients, self._victim = daemons, clients, victim
+        self._messages = messages
+        self._tell, self._show = tell, show
+        self._senders = {
+            site: _Sender(site, client, daemons.cluster) for site, client in clients.items()
+        }
+        self._pause_s = 0.0
+
+    async def run(self) -> DemoTraffic:
+        begun, begun_ns = time.monotonic(), time.time_ns()
+        victim, third = self._victim, self._messages // 3
+        others = [site for site in self._clients if site != victim]
+        await self._send(third, list(self._clients), "from all nine sites")
+        self._tell(f"{third:,} messages sent from all nine sites; now killing {victim} (SIGKILL)")
+        await asyncio.to_thread(self._daemons.kill, victim)
+        killed, killed_ns = time.monotonic(), time.time_ns()
+        meanwhile: list[ClientReceipt] = []
+        sending = asyncio.ensure_future(self._send(third, others, "", meanwhile))
+        try:
+            await self._go_on(third, meanwhile, killed)
+        finally:
+            await sending
         went_on = _stable(meanwhile)
-        tell(f"{second:,} more from the others, {went_on:,} of them everywhere without {victim}")
-        await asyncio.to_thread(daemons.restart, victim)
-        down_s = time.monotonic() - killed
-        tell(f"{victim} is back after {down_s:.1f} s")
-        shares = _shares(messages - first - second, sites)
-        await asyncio.gather(*(senders[site].send(shares[site]) for site in sites))
-        tell(f"{messages:,} messages sent; waiting until all are everywhere")
-        await _finish(list(clients.values()))
-    seconds = time.monotonic() - begun
-    return DemoTraffic(messages, victim, down_s, len(meanwhile), went_on, seconds)
+        self._tell(
+            f"{went_on:,} of {third:,} more messages are everywhere else, without {victim};"
+            f" the longest pause was {self._pause_s:.1f} s"
+        )
+        had = (await self._clients[others[0]].status())["records"]  # also: the others still answer
+        started = time.monotonic()
+        await asyncio.to_thread(self._daemons.restart, victim)
+        back, back_ns = time.monotonic(), time.time_ns()
+        self._tell(f"{victim} is started again, {back - killed:.1f} s after its death")
+        await self._return(int(had))
+        groups = self._daemons.cluster.groups
+        missed = sum(victim in groups[receipt.group] for receipt in meanwhile)
+        caught_up = time.monotonic()
+        self._tell(f"{victim} is back in its groups, and has the {missed:,} messages it missed")
+        rest = self._messages - 2 * third
+        await self._send(rest, list(self._clients), "from all nine sites again")
+        self._tell(f"{self._messages:,} messages sent; waiting until all are everywhere")
+        await _finish(list(self._clients.values()))
+        return DemoTraffic(
+            self._messages, victim, back - killed, third, went_on, self._pause_s, missed,
+            caught_up - started, time.monotonic() - begun, begun_ns, killed_ns, back_ns,
+        )  # fmt: skip
+
+    async def _send(
+        self,
+        count: int,
+        sites: Sequence[Site],
+        when: str,
+        receipts: "list[ClientReceipt] | None" = None,
+    ) -> None:
+        """Send so many messages. `when`: shown as progress, unless it is empty."""
+        gathered: list[ClientReceipt] = [] if receipts is None else receipts
+        shares = _shares(count, sites)
+        sending = [
+            asyncio.ensure_future(self._senders[site].send(shares[site], gathered))
+            for site in sites
+        ]
+        while not all(task.done() for task in sending):
+            if when:
+                self._show(f"sending {when}: {len(gathered):,} of {count:,}")
+            await asyncio.wait(sending, timeout=5 * _LOOK_S)
+        await asyncio.gather(*sending)
+
+    async def _go_on(self, count: int, receipts: "Sequence[ClientReceipt]", since: float) -> None:
+        """Until so many messages are at all their living members. Measures the longest pause."""
+        victim, stable, last = self._victim, 0, since
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                while stable < count:
+                    await asyncio.sleep(_LOOK_S)
+                    now, before, stable = time.monotonic(), stable, _stable(receipts)
+                    self._pause_s = max(self._pause_s, now - last)
+                    if stable > before:
+                        last = now
+                    self._show(
+                        f"without {victim}: {len(receipts):,} of {count:,} sent,"
+                        f" {stable:,} of them everywhere"
+                    )
+        except TimeoutError:
+            raise Error(f"the other sites did not go on without {victim}") from None
+
+    async def _return(self, records: int) -> None:
+        """Until the victim is in its groups again: the voters have decided so, and it knows."""
+        client, victim = self._clients[self._victim], self._victim
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                while True:
+                    status = await client.status()
+                    if status["standing"] == "present" and status["records"] > records:
+                        return
+                    self._show(f"{victim} catches up: {status['standing']}")
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            raise Error(f"site {victim} did not come back") from None
 
 
 class _Sender:
@@ -269,17 +369,16 @@ class _Sender:
         self._chance = random.Random(f"{SEED}/{site}")
         self._sent = 0
 
-    async def send(self, count: int) -> "list[ClientReceipt]":
+    async def send(self, count: int, receipts: "list[ClientReceipt]") -> None:
         """Returns when all are durable at this site; what becomes of them is the sites' affair."""
-        receipts = []
-        for _ in range(count):
+        for number in range(1, count + 1):
             self._sent += 1
             payload = f"message {self._sent} of {self.site}".encode()
-            receipts.append(await self.client.multicast(self._chance.choice(self._groups), payload))
-            if len(receipts) % AT_ONCE == 0:
-                await receipts[-1].accepted()
+            receipt = await self.client.multicast(self._chance.choice(self._groups), payload)
+            receipts.append(receipt)
+            if number % AT_ONCE == 0:
+                await receipt.accepted()
         await self.client.flush("accepted")
-        return receipts
 
 
 async def _finish(clients: "Sequence[Client]") -> None:
@@ -291,14 +390,6 @@ async def _finish(clients: "Sequence[Client]") -> None:
                 await asyncio.sleep(0.05)
     except TimeoutError:
         raise Error(f"not all messages were everywhere after {FLUSH_S:.0f} s") from None
-
-
-async def _until_no_more(receipts: "Sequence[ClientReceipt]") -> None:
-    """Until for a while no further message has become stable."""
-    stable = -1
-    while _stable(receipts) > stable:
-        stable = _stable(receipts)
-        await asyncio.sleep(QUIET_S)
 
 
 def _stable(receipts: "Sequence[ClientReceipt]") -> int:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(result)
         return GOOD
-    print(f"{out}: {done.sent} sent, {done.deliveries} deliveries of {len(done.sites)} sites")
+    print(f"{out}: {done.sent:,} sent, {done.deliveries:,} deliveries of {len(done.sites)} sites")
     if done.missing:
         print(f"not in {directory}: {', '.join(done.missing)}")
     return GOOD
@@ -79,4 +79,4 @@ def _quiet(cluster: "Cluster", directory: Path) -> dict[str, tuple[int, int]]:
 
 
 def _progress(site: str, table: str, rows: int) -> None:
-    say(f"{site}: {table}: {rows} rows")
+    say(f"{site}: {table}: {rows:,} rows")

@@ -4,7 +4,7 @@ import argparse
 import time
 
 from ordercast.cli.command import GOOD, add_options, print_json, read_text
-from ordercast.model.groups import parse_groups
+from ordercast.cli.groups_file import group_table
 from ordercast.plan.advice import advise, check_options
 from ordercast.plan.options import TABLE
 from ordercast.plan.protocols import advise_protocol
@@ -14,7 +14,8 @@ from ordercast.sim.networks import parse_network
 
 DESCRIPTION = """\
 Choose the propagation forest and the ordering protocol for the groups of a file (TOML,
-or JSON of the same shape; - reads standard input) and say why."""
+or JSON of the same shape; - reads standard input; a cluster file has groups, too) and
+say why."""
 
 EXAMPLE = """\
 example:
@@ -27,7 +28,7 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("groups", metavar="GROUPS", help="the groups file, or -")
+    parser.add_argument("groups", metavar="GROUPS", help="the groups file, a cluster file, or -")
     add_options(parser, TABLE, at_once=True)
 
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
         require_drawable(args.draw)
     started = time.perf_counter()
-    table = parse_groups(read_text(args.groups), source=args.groups)
+    table = group_table(args.groups)
     model = model_of(parse_network(args.network, read_text), table.sites)
     plan = advise(
         table,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.sweep import keeping, progress
+from ordercast.pipeline.progress import above_progress
 
 if TYPE_CHECKING:
     from ordercast.studies.reproduction import Reproduction
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     )
     with session as spark, keeping(out):
         done = reproduce(
-            spark, wanted, out, quick=args.quick, tell=None if args.json else _tell,
+            spark, wanted, out, quick=args.quick, tell=None if args.json else _tell_above,
             progress=lambda name, *runs: count(f"{name}: ", *runs),
         )  # fmt: skip
     complete = not any(each.failed or each.unreached for each in done)
@@ -92,6 +93,12 @@ def _list(args: argparse.Namespace, wanted: "list[Reproduction]") -> int:
     return GOOD
 
 
+def _tell_above(done: "Reproduced") -> None:
+    with above_progress():
+        _tell(done)
+        sys.stdout.flush()
+
+
 def _tell(done: "Reproduced") -> None:
     kind = ", quick: other parameters" if done.quick else ""
     print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s{kind}")
@@ -103,4 +110,3 @@ def _tell(done: "Reproduced") -> None:
         print(f"  {len(done.failed):,} runs failed, the first: {done.failed[0].error}")
     if done.unreached:
         print(f"  {len(done.unreached):,} points did not reach the interval asked for")
-    sys.stdout.flush()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.command import UsageError
+from ordercast.cli.command import UsageError, is_verb
 from ordercast.cli.destination import (
     Destination,
     destination,
@@ -114,6 +114,8 @@ def action_and_cluster(
         given[0], given[1] = given[1], given[0]
     if given[0] not in actions:
         hint = nearest(given[0], actions)
+        if is_verb(given[0]):
+            hint = f" (did you mean 'ordercast {given[0]}'?)"
         raise UsageError(
             f"{verb}: there is no action {given[0]!r}{hint}; see 'ordercast {verb} --help'"
         )
@@ -125,9 +127,13 @@ def action_and_cluster(
     return action, None, rest
 
 
-def absences(excluded: Iterable[str], frozen: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each site that is excluded, and each group that waits for one of them."""
-    lines = [f"excluded: {site}; the others go on without it" for site in excluded]
+def absences(
+    excluded: Iterable[str], frozen: Mapping[str, Sequence[str]], *, decided: bool = True
+) -> list[str]:
+    """A line for each site that is excluded, and each group that waits for one of them. `decided`:
+    there is a majority, so that the others go on."""
+    then = "the others go on without it" if decided else "nothing goes on without a majority"
+    lines = [f"excluded: {site}; {then}" for site in excluded]
     return lines + [f"frozen: {g}, until {' or '.join(who)} returns" for g, who in frozen.items()]
 
 

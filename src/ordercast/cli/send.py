@@ -2,10 +2,10 @@
 
 import argparse
 import asyncio
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,9 @@ from ordercast.cli.destination import (
     first_word_is_cluster,
     place_arguments,
 )
+from ordercast.cli.input_lines import input_lines
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.requests import any_site, seconds, site_that_answers
-from ordercast.cli.runtime import say
 from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
 from ordercast.model.names import nearest
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 UNTIL = ("accepted", "ordered", "stable")
 PROGRESS_S = 1.0
+ANSWER_S = 2.0
 COUNTED = 4_096  # receipts held before those that are done are let go
 
 DESCRIPTION = """\
@@ -155,7 +157,8 @@ class _Sending:
                 self.origin = client.site
                 await self._send_all(client)
         except TimeoutError:
-            self.error = f"gave up after {self.args.timeout:g} s"
+            why = await self._why_not(place)
+            self.error = f"gave up after {self.args.timeout:g} s{why}"
         except (ConfigError, NotGranted):
             raise
         except UnknownGroup as error:
@@ -166,8 +169,17 @@ class _Sending:
             self.error = str(error)
         return self._report(time.monotonic() - begun)
 
+    async def _why_not(self, place: Destination) -> str:
+        """What keeps the site from sending, as far as it says."""
+        with suppress(Error, TimeoutError):
+            async with asyncio.timeout(ANSWER_S), place.client(self.origin, flush_s=0.1) as client:
+                status = await client.status()
+            return f": {status['why_not']}" if status["why_not"] else ""
+        return ""
+
     async def _send_all(self, client: "Client") -> None:
-        telling = asyncio.ensure_future(self._tell_progress())
+        lines = ProgressLine(PROGRESS_S)
+        telling = asyncio.ensure_future(self._tell_progress(lines))
         try:
             async for payload in _payloads(self.args):
                 self._receipts.append(await client.multicast(self.group, payload))
@@ -177,6 +189,7 @@ class _Sending:
             await client.flush(self.args.until)
         finally:
             telling.cancel()
+            lines.clear()
             self._count()
 
     def _count(self) -> None:
@@ -186,11 +199,11 @@ class _Sending:
             self.last = self._receipts.popleft()
             self.reached += 1
 
-    async def _tell_progress(self) -> None:
+    async def _tell_progress(self, lines: ProgressLine) -> None:
         while True:
             await asyncio.sleep(PROGRESS_S)
             self._count()
-            say(f"{self.sent} sent, {self.reached} {self.args.until}")
+            lines.tell(lambda: f"{self.sent:,} sent, {self.reached:,} {self.args.until}")
 
     def _report(self, seconds: float) -> int:
         until = self.args.until
@@ -209,20 +222,21 @@ class _Sending:
                 }
             )
         elif complete:
-            print(f"{self.reached} {until}, sent from {self.origin} in {seconds:.3f} s")
+            print(f"{self.reached:,} {until}, sent from {self.origin} in {seconds:.3f} s")
         if not complete and not self.sent:
             complain(self.error)
         elif not complete:
             missing = self.sent - self.reached
-            complain(f"{missing} of {self.sent} messages are not known to be {until}: {self.error}")
+            complain(
+                f"{missing:,} of {self.sent:,} messages are not known to be {until}: {self.error}"
+            )
         return GOOD if complete else INCOMPLETE
 
 
 async def _payloads(args: argparse.Namespace) -> AsyncIterator[bytes]:
     if args.text == "-":
-        loop = asyncio.get_running_loop()
-        while line := await loop.run_in_executor(None, sys.stdin.buffer.readline):
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+        async for line in input_lines():
+            yield line
         return
     for payload in _made_up(args):
         yield payload

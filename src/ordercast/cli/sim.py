@@ -8,12 +8,13 @@ from pathlib import Path
 from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
-    NowAndThen,
     UsageError,
     add_options,
     print_json,
     read_text,
 )
+from ordercast.cli.groups_file import group_table
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.model.notation import require_known
@@ -25,9 +26,10 @@ from ordercast.sim.simulate import simulate
 
 DESCRIPTION = """\
 Simulate the groups of a file (TOML, or JSON of the same shape; - reads standard
-input; an argument that begins with { is the table itself): sites run the real
-protocol in virtual time while frames are lost and sites crash as --faults says,
-and every delivery is checked. The same arguments and seed give the same history."""
+input; an argument that begins with { is the table itself; a cluster file has
+groups, too): sites run the real protocol in virtual time while frames are lost
+and sites crash as --faults says, and every delivery is checked. The same arguments and
+seed give the same history."""
 
 EXAMPLE = """\
 example:
@@ -41,17 +43,21 @@ example:
 networks: lan, p2p:P=1ms,L=5ms, broadcast:T=2ms, wan[:FILE], tree:b=3,p=4
 faults:   loss, duplicate, replay, reorder (probabilities); crash, restart, lose,
           partition, oneway, clog, cut, cut_one_way, pause, slow, lag, join, leave,
-          switch (counts); or a TOML file: docs/simulator.md"""
+          switch (counts); or a TOML file:
+          'ordercast docs simulator'"""
 
 PROPAGATION = "propagation"
 _NOTHING_SENT = """\
-             but nothing was accepted, so nothing was judged: a cluster begins when all its
-             voters have met; let crashes come later ("from" in a file of faults)"""
+verdict      none: nothing was accepted, so nothing was judged. A cluster begins when all
+             its voters have met: faults that keep them apart can come later ("from" in a
+             file of faults)"""
 _QUIET_S = 2.0  # between two lines about progress
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("groups", metavar="GROUPS", nargs="?", help="the groups file, or -")
+    parser.add_argument(
+        "groups", metavar="GROUPS", nargs="?", help="the groups file, a cluster file, or -"
+    )
     add_options(parser, TABLE, at_once=False)
 
 
@@ -78,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
 
         arrow()  # that it is missing is told before the run
 
-    result = simulate(config, args.seed, progress=_progress(config))
+    with ProgressLine(_QUIET_S) as lines:
+        result = simulate(config, args.seed, progress=_progress(config, lines))
     if args.history is not None:
         write_history(result.history, Path(args.history), replace=True)
     if args.json:
@@ -87,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
         print(as_text(result, config))
         if args.history is not None:
             print(f"history      {args.history}")
-    return GOOD if result.ok else INCOMPLETE
+    judged = result.sent or not config.messages
+    return GOOD if result.ok and judged else INCOMPLETE
 
 
 def _scheduled(args: argparse.Namespace) -> SimConfig:
@@ -111,13 +119,12 @@ def _configured(args: argparse.Namespace) -> SimConfig:
 def _table(groups: str) -> GroupTable:
     if groups.lstrip().startswith("{"):
         return parse_groups(groups, source="GROUPS.json")
-    return parse_groups(read_text(groups), source=groups)
+    return group_table(groups)
 
 
-def _progress(config: SimConfig) -> Callable[[int, int], None]:
+def _progress(config: SimConfig, lines: ProgressLine) -> Callable[[int, int], None]:
     sending_ns = config.messages * 1e9 / config.rate
     begun = time.monotonic()
-    lines = NowAndThen(_QUIET_S)
 
     def line(events: int, now: int) -> str:
         share = min(99, int(100 * now / sending_ns)) if sending_ns else 99
@@ -145,9 +152,8 @@ def as_text(result: SimResult, config: SimConfig) -> str:
         f"hash         {result.history_hash[:16]}",
     ]
     if result.ok:
-        lines.append("verdict      no violation")
-        if config.messages and not result.sent:
-            lines.append(_NOTHING_SENT)
+        judged = result.sent or not config.messages
+        lines.append("verdict      no violation" if judged else _NOTHING_SENT)
         return "\n".join(lines)
     lines += [f"VIOLATION    {found.check}: {found.witness}" for found in result.violations]
     lines.append(f"replay       {result.replay}")

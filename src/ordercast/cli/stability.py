@@ -4,7 +4,8 @@ import argparse
 import time
 from collections.abc import Callable
 
-from ordercast.cli.command import GOOD, NowAndThen, UsageError, add_options, print_json
+from ordercast.cli.command import GOOD, UsageError, add_options, print_json
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.studies.stab.rounds import DEFAULT_TREE, TABLE
 from ordercast.studies.stab.tracking import PLACEMENTS, Setting, Tracked, track
 from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree
@@ -36,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
     setting = Setting(args.protocol, _shape(args), args.placement, args.links)
     setting.check()
     begun = time.perf_counter()
-    tracked = track(setting, args.seed, progress=_progress())
+    with ProgressLine(_QUIET_S) as lines:
+        tracked = track(setting, args.seed, progress=_progress(lines))
     seconds = time.perf_counter() - begun
     if args.json:
         shown = tracked.as_json()
@@ -55,9 +57,7 @@ def _shape(args: argparse.Namespace) -> TreeShape:
     return parse_tree(DEFAULT_TREE if args.tree is None else args.tree)
 
 
-def _progress() -> Callable[[int, int], None]:
-    lines = NowAndThen(_QUIET_S)
-
+def _progress(lines: ProgressLine) -> Callable[[int, int], None]:
     def tell(now: int, hops: int) -> None:
         lines.tell(lambda: f"{now / 1e9:.3f} s simulated, {hops:,} messages on hops")
 

@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +24,14 @@ from ordercast.cli.runtime import (
     print_line,
     table_lines,
 )
+from ordercast.cli.screen import Screen, coloured, has_colours
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
 
+_COLOURS = {"up": "green", "unwell": "yellow", "down": "red"}
 _WELL = ("up", "elsewhere", "retired")
 EVERY_S = 2.0
 ANSWER_S = 2.0
@@ -60,19 +64,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     place = destination(args, args.cluster, "status")
-    while True:
-        found = asyncio.run(_ask_all(place, args.site))
-        directory = str(place.directory) if isinstance(place, LocalDestination) else ""
-        whole = {"cluster": place.name, "dir": directory, "sites": found}
-        if args.watch and args.json:
-            print_line(whole)
-        elif args.json:
-            print_json(whole)
-        else:
-            print(as_table(found), flush=True)
-        if not args.watch:
-            return _verdict(place, found)
-        time.sleep(EVERY_S)
+    in_place = args.watch and not args.json and sys.stdout.isatty()
+    with Screen() if in_place else nullcontext() as screen:
+        while True:
+            found = asyncio.run(_ask_all(place, args.site))
+            directory = str(place.directory) if isinstance(place, LocalDestination) else ""
+            whole = {"cluster": place.name, "dir": directory, "sites": found}
+            if args.watch and args.json:
+                print_line(whole)
+            elif args.json:
+                print_json(whole)
+            elif screen is not None:
+                now = time.strftime("%H:%M:%S")
+                screen.draw(f"{as_table(found)}\n\n{place.name} at {now}; Ctrl-C ends")
+            else:
+                print(as_table(found), flush=True)
+            if not args.watch:
+                return _verdict(place, found)
+            time.sleep(EVERY_S)
 
 
 def _verdict(place: Destination, found: dict[str, dict[str, Any]]) -> int:
@@ -219,6 +228,9 @@ _COLUMNS = (
 
 def as_table(found: dict[str, dict[str, Any]]) -> str:
     lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
+    if has_colours():
+        states = [status["state"] for status in found.values()]
+        lines[1:] = [_painted(*each) for each in zip(lines[1:], states, strict=True)]
     for site, status in found.items():
         lines.extend(f"{site}: {reason}" for reason in status["reasons"])
         lines.extend(f"{site}: {warning}" for warning in status.get("warnings", ()))
@@ -228,6 +240,15 @@ def as_table(found: dict[str, dict[str, Any]]) -> str:
             if link["through"]
         )
     return "\n".join([*lines, *_broken(found), *_absences(found), *_programs(found)])
+
+
+def _painted(line: str, state: str) -> str:
+    """The row with its state in a colour."""
+    if state not in _COLOURS:
+        return line
+    site, rest = line.split(maxsplit=1)
+    gap = line[len(site) : len(line) - len(rest)]
+    return site + gap + coloured(state, _COLOURS[state]) + rest.removeprefix(state)
 
 
 def _broken(found: dict[str, dict[str, Any]]) -> list[str]:
@@ -242,7 +263,8 @@ def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
     if not known:
         return []
     latest = max(known, key=lambda status: int(status["records"]))
-    return absences(latest["excluded"], latest["frozen"])
+    decided = any(status["manager"] is not None for status in known)
+    return absences(latest["excluded"], latest["frozen"], decided=decided)
 
 
 def _programs(found: dict[str, dict[str, Any]]) -> list[str]:

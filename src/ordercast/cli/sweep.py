@@ -1,8 +1,6 @@
 """`ordercast sweep SPEC`: a grid of plans or simulations on Spark, with means and intervals."""
 
 import argparse
-import logging
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.command import GOOD, INCOMPLETE, NowAndThen, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, print_json
+from ordercast.cli.progress_line import ProgressLine
+from ordercast.cli.sweep_table import result_lines
+from ordercast.pipeline.progress import above_progress
 
 if TYPE_CHECKING:
     from ordercast.pipeline.sweep import SweepResult
-    from ordercast.pipeline.sweeps.results import ResultRow
 
 DESCRIPTION = """\
 Run every point of a grid as often as a spec file says, on Spark: on this machine, or
@@ -39,7 +39,6 @@ example:
   ordercast sweep sweep.toml --out results"""
 
 _QUIET_S = 3.0  # between two lines about progress
-_SHOWN = 60  # rows of results on the screen
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,34 +73,18 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def keeping(out: Path) -> Iterator[None]:
-    """Ctrl-C ends the work at once and says what becomes of it.
-
-    Spark's own handler talks to the JVM while the main thread does, which ends in a traceback;
-    and the bridge to the JVM logs a page about every interrupted call, by its own loggers and by
-    the root one.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    root, bridge = logging.getLogger(), logging.getLogger("py4j")
-    level = bridge.level
-    root.addFilter(_not_the_bridge)
-    bridge.setLevel(logging.CRITICAL + 1)
+    """Ctrl-C ends the work at once and says what becomes of it."""
     try:
         yield
     except KeyboardInterrupt:
-        print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
+        with above_progress():
+            print(f"what is done is kept in {out}; the same command goes on", file=sys.stderr)
         raise
-    finally:
-        root.removeFilter(_not_the_bridge)
-    bridge.setLevel(level)  # after an error it stays: closing the session would log as well
-
-
-def _not_the_bridge(record: logging.LogRecord) -> bool:
-    return "py4j" not in record.pathname
 
 
 def progress() -> Callable[[str, int, int], None]:
     """Counts the runs of something, where there is no bar."""
-    lines = NowAndThen(_QUIET_S)
+    lines = ProgressLine(_QUIET_S)
 
     def tell(of: str, done: int, wanted: int) -> None:
         if not sys.stderr.isatty():
@@ -113,7 +96,7 @@ def progress() -> Callable[[str, int, int], None]:
 def as_text(result: "SweepResult") -> str:
     reused = f", {result.reused:,} of them from before" if result.reused else ""
     lines = [f"{result.points:,} points, {result.runs:,} runs{reused}; {result.seconds:.1f} s", ""]
-    lines += _table(result)
+    lines += result_lines(result.results)
     if result.failed:
         first = result.failed[0]
         lines.append(f"\n{len(result.failed):,} runs failed, the first: {first.error}")
@@ -133,28 +116,3 @@ def as_text(result: "SweepResult") -> str:
         )
     lines.append("\nwritten: " + ", ".join(str(file) for file in result.files))
     return "\n".join(lines)
-
-
-def _table(result: "SweepResult") -> list[str]:
-    """The first rows, with the parameters that vary."""
-    from ordercast.plan.report import aligned
-
-    results = result.results
-    varying = [
-        name
-        for name in results.parameters
-        if len({str(row.parameters.get(name)) for row in results.rows}) > 1
-    ]
-    cells = [[*varying, "measure", "mean", "ci95", "runs"]]
-    for row in results.rows[:_SHOWN]:
-        shown = [str(row.parameters.get(name, "")) for name in varying]
-        cells.append([*shown, row.measure, *_numbers(row)])
-    lines = aligned(cells, left=range(len(varying) + 1))
-    more = len(results.rows) - _SHOWN
-    return [*lines, f"... {more:,} more rows"] if more > 0 else lines
-
-
-def _numbers(row: "ResultRow") -> list[str]:
-    mean = "" if row.mean is None else f"{row.mean:,.4g}"
-    interval = "" if row.ci95 is None else f"± {row.ci95:,.3g}"
-    return [mean, interval, f"{row.runs:,}"]

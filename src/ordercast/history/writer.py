@@ -80,6 +80,8 @@ def _require_free(folder: Path, replace: bool) -> None:
     names = [entry.name for entry in folder.iterdir()]
     if not names or (replace and META_FILE in names):
         return
+    if META_FILE in names:
+        raise ConfigError(f"{folder}: there is a history already; --replace replaces it")
     raise ConfigError(f"{folder}: is not empty; a history is written to a new or empty folder")
 
 

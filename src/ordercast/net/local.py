@@ -245,6 +245,10 @@ class _Wire:
     def relayed(self) -> RelayCounts:
         return RelayCounts()
 
+    @property
+    def certificate_ends_at(self) -> int | None:
+        return None
+
     async def close(self) -> None:
         self._open = False
 

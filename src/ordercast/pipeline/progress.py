@@ -1,10 +1,12 @@
 """Progress of Spark jobs on standard error: what is being done, and how many tasks of it.
 
 Library functions log what they do. The last message is shown on one line of the terminal, with the
-counts of the session's status tracker; the line is wiped at the end.
+counts of the session's status tracker; the line is wiped at the end. Whoever prints meanwhile does
+it within `above_progress`, so that the line and the text do not mix.
 """
 
 import logging
+import re
 import shutil
 import sys
 import threading
@@ -19,6 +21,8 @@ LOGGER = logging.getLogger("ordercast.pipeline")
 _EVERY_S = 0.3
 _QUIET_S = 1.0  # a bar that only flashes helps nobody
 _BAR = 24
+_COUNTED = re.compile(r"([\d,]+) of ([\d,]+)\b")  # a message that has its own count
+_TERMINAL = threading.Lock()
 
 
 class _LastWord(logging.Handler):
@@ -28,6 +32,25 @@ class _LastWord(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.text = record.getMessage()
+
+
+@contextmanager
+def saying(text: str) -> Iterator[None]:
+    """Show the text on the line of progress until the block is done."""
+    _write(text)
+    try:
+        yield
+    finally:
+        _write("")
+
+
+@contextmanager
+def above_progress() -> Iterator[None]:
+    """Print what stays: the line of progress is wiped, and comes again below it."""
+    with _TERMINAL:
+        if sys.stderr.isatty():
+            _put("")
+        yield
 
 
 @contextmanager
@@ -67,14 +90,25 @@ def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> N
 
 
 def line(text: str, finished: int, total: int, width: int) -> str:
-    """`text [####....] 3/12`, cut to the width of the terminal."""
+    """`text [####....] 3/12`, cut to the width of the terminal. The bar of a text with a count of
+    its own, as `192 of 480 runs`, shows that count."""
+    counted = _COUNTED.search(text)
+    tasks = f" {finished}/{total}"
+    if counted is not None:
+        finished, total = (int(number.replace(",", "")) for number in counted.groups())
+        tasks = ""
     if not total:
         return text[: width - 1]
     filled = _BAR * finished // total
-    bar = f" [{'#' * filled}{'.' * (_BAR - filled)}] {finished}/{total}"
+    bar = f" [{'#' * filled}{'.' * (_BAR - filled)}]{tasks}"
     return (text[: max(width - 1 - len(bar), 0)] + bar)[: width - 1]
 
 
 def _write(text: str) -> None:
+    with _TERMINAL:
+        _put(text)
+
+
+def _put(text: str) -> None:
     sys.stderr.write(f"\r\x1b[K{text}")
     sys.stderr.flush()

@@ -6,18 +6,21 @@ package is told in one line.
 """
 
 import importlib
+import logging
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.java import Java, require_java
-from ordercast.pipeline.progress import show_progress
+from ordercast.pipeline.progress import saying, show_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
@@ -60,8 +63,10 @@ def open_session(
         if tell:
             print(f"Spark {_version()} on {java}", file=sys.stderr, flush=True)
         chosen = (master or DEFAULT_MASTER, memory or DEFAULT_MEMORY)
+        starting = saying("starting Spark") if bar else nullcontext()
         with (
-            _started(sql, app, java, *chosen, brief) as session,
+            _quiet_interrupts(),
+            _started(sql, app, java, *chosen, brief, starting) as session,
             _one_line_errors(),
             show_progress(session) if bar else nullcontext(),
         ):
@@ -94,6 +99,26 @@ def _one_line_errors() -> Iterator[None]:
         raise ConfigError(f"Spark failed: {_essence(str(error))}") from error
 
 
+@contextmanager
+def _quiet_interrupts() -> Iterator[None]:
+    """Ctrl-C ends the work with KeyboardInterrupt and nothing else.
+
+    The bridge to the JVM logs a page about every interrupted call, by its own loggers and by the
+    root one. It also does so when the session is closed after an error: then the silence stays.
+    """
+    root, bridge = logging.getLogger(), logging.getLogger("py4j")
+    level = bridge.level
+    root.addFilter(_not_the_bridge)
+    bridge.setLevel(logging.CRITICAL + 1)
+    yield
+    root.removeFilter(_not_the_bridge)
+    bridge.setLevel(level)
+
+
+def _not_the_bridge(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
 def _version() -> str:
     return str(importlib.import_module("pyspark").__version__)
 
@@ -113,23 +138,39 @@ def _connected(sql: Any, app: str, url: str) -> Iterator["SparkSession"]:
 
 @contextmanager
 def _started(
-    sql: Any, app: str, java: Java, master: str, memory: str, brief: bool
+    sql: Any,
+    app: str,
+    java: Java,
+    master: str,
+    memory: str,
+    brief: bool,
+    starting: AbstractContextManager[None],
 ) -> Iterator["SparkSession"]:
     _prepare_environment(java, local=master.startswith("local"))
-    with tempfile.TemporaryDirectory(prefix="ordercast-spark-") as scratch:
+    # A JVM that is interrupted may still write there: what it leaves is not our user's concern.
+    with tempfile.TemporaryDirectory(
+        prefix="ordercast-spark-", ignore_cleanup_errors=True
+    ) as scratch:
         log = Path(scratch) / "jvm.log"
         settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
         if brief:
             settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
         if master.startswith("local"):
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        with log.open("wb") as said:
+        with log.open("wb") as said, starting:
             session, gateway = _start(sql, settings, said, log)
+        # Spark's own handler talks to the JVM while the main thread does: that ends in a traceback.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             yield session
-        finally:
-            session.stop()
+        except BaseException:
+            with suppress(Exception):  # after Ctrl-C within a call it may answer no more
+                session.stop()
             _end(gateway)
+            raise
+        session.stop()
+        _end(gateway)
 
 
 def _prepare_environment(java: Java, *, local: bool) -> None:
@@ -191,7 +232,8 @@ def _end(gateway: Any) -> None:
     core = importlib.import_module("pyspark")
     with suppress(Exception):  # one that failed to start may have closed its side already
         gateway.shutdown()
-    gateway.proc.stdin.close()
+    with suppress(OSError):
+        gateway.proc.stdin.close()
     gateway.proc.wait()
     core.SparkContext._gateway = None
     core.SparkContext._jvm = None

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ordercast.model.groups import Site
-from ordercast.model.options import MILLISECOND
+from ordercast.model.options import MILLISECOND, NEVER
 from ordercast.sim.chance import Chance
 from ordercast.sim.faults import COUNTS, CUTS, Fault, Faults, links_of, total
 
 
 class Injection(NamedTuple):
-    """`kind` begins on `sites` (towards `others`), or ends if it is a value of `ENDS`."""
+    """`kind` begins on `sites` (towards `others`), or ends if it is a value of `ENDS`. A crash
+    until `NEVER` is for good."""
 
     at: int
     kind: str
@@ -81,7 +82,8 @@ def _crashes(
             site = order[number % max(1, len(order) - (fault.count - returning))]
             found += [Injection(start, "crash", (site,)), Injection(until, "restart", (site,))]
         elif number - returning < len(order):
-            found.append(Injection(start, "crash", (order[-1 - (number - returning)],)))
+            site = order[-1 - (number - returning)]
+            found.append(Injection(start, "crash", (site,), until=NEVER))
     return found
 
 

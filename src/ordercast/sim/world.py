@@ -310,7 +310,9 @@ class World(Driver):
             if place.site is not None:
                 self._lose(now, place.site, place)
         elif injection.kind == "crash":
-            if place.site is not None:
+            if injection.until == NEVER and self._is_too_early(now):
+                self._push(now + _TRY_AGAIN, FAULT, injection)
+            elif place.site is not None:
                 self._conditions.count("crash")
                 self._crash(now, place)
         elif injection.kind == "restart":
@@ -334,6 +336,13 @@ class World(Driver):
             if injection.kind in CUTS:
                 for member in self.members():
                     member.detoured = self._conditions.detoured(member.name)
+
+    def _is_too_early(self, now: int) -> bool:
+        """Whether a crash for good has to wait. A cluster that excludes begins when all its voters
+        have met: without one of them nothing would ever be sent, and the run would show nothing."""
+        if not self.excludes or now + _TRY_AGAIN >= self.calm_at:
+            return False
+        return not any(member.layout.stores for member in self.members())
 
     def _ask(self, now: int, place: Place, kind: str) -> None:
         """A site's operator asks for a change of groups, protocol or builder."""

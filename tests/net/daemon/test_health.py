@@ -71,11 +71,15 @@ async def test_other_requests_are_answered_and_bounded(monkeypatch: pytest.Monke
     try:
         for request, code in (
             (b"GET / HTTP/1.1\r\n\r\n", b"404"),
+            (b"HEAD / HTTP/1.1\r\n\r\n", b"404"),
             (b"POST /healthz HTTP/1.1\r\n\r\n", b"405"),
             (b"nonsense\r\n\r\n", b"400"),
             (b"GET /healthz\r\n\r\n", b"400"),
         ):
             assert (await get(http, request)).split(b" ")[1] == code
+        whole = await get(http, b"GET /healthz HTTP/1.1\r\n\r\n")
+        head = await get(http, b"HEAD /healthz HTTP/1.1\r\n\r\n")
+        assert whole == head + b"ok\n"
         assert await get(http, b"x" * (MOST_HEAD + 1)) == b""
         assert await get(http, b"GET /healthz HTTP/1.1\r\n") == b""  # and then nothing more
     finally:
@@ -213,6 +217,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
         "rolled_back", "settled", "excluded", "frozen", "flush", "stability", "dissemination",
         "relayed", "replicas", "readers", "version", "wire", "features",
+        "certificate_ends_s",
     } == set(status)  # fmt: skip
     assert set(status["stability"]) == {
         "tracker", "unstable", "rounds", "round_ms", "limit", "to_stable_ms",

@@ -380,5 +380,5 @@ def test_a_place_that_is_taken_is_refused(cluster: Cluster) -> None:
     cluster.close()
     cluster.export()
     (cluster.folder / "out" / "mine.txt").write_text("x")
-    with pytest.raises(ConfigError, match="is not empty"):
+    with pytest.raises(ConfigError, match="there is a history already; --replace"):
         export(cluster.folder, cluster.folder / "out")

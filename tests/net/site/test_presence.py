@@ -4,18 +4,23 @@ taken back; and that a store keeps its level and policy."""
 import asyncio
 import logging
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ordercast
 from ordercast.cli.status import as_table
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, NotInMajority
+from ordercast.net.cluster.certificates import make_site_certificate, read_authority
+from ordercast.net.daemon.metrics import exposition
 from ordercast.net.daemon.operator_log import OperatorLog
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
-from ordercast.net.site.status import status_of, troubles
-from support.clusters.excluding import all_back, cluster_of, cut_off_root, until
+from ordercast.net.site.status import status_of, troubles, warnings
+from support.clusters.excluding import GROUPS, all_back, cluster_of, cut_off_root, until
+from support.clusters.processes import NAME, write_cluster
 from support.harness.loops import in_loop
 
 
@@ -34,6 +39,49 @@ async def test_who_leads_hears_of_a_majority_until_it_steps_down(tmp_path: Path)
         await until(lambda: status_of(site_of(manager))["standing"] == "no majority")
         assert status_of(site_of(manager))["manager"] is None
         cluster.heal()
+        await all_back(cluster)
+
+
+@in_loop
+async def test_a_cluster_that_waits_for_its_founding_says_whom_to_start(tmp_path: Path) -> None:
+    path = write_cluster(tmp_path, GROUPS, {"durability": "os"}, tls=False)
+    async with AsyncExitStack() as stack:
+        node = ordercast.Node.open
+        nodes = {s: await stack.enter_async_context(node(path, s, dir=tmp_path)) for s in "ab"}
+        cause = "not founded yet: founding needs every voter once; start c"
+        await until(lambda: status_of(site_of(nodes["a"]))["why_not"] == cause)
+        await until(lambda: site_of(nodes["a"]).presence.hopeless)
+        assert troubles(status_of(site_of(nodes["a"])))[0] == cause
+        with pytest.raises(NotInMajority, match=cause):
+            await nodes["a"].multicast("alpha", b"x")
+
+
+@in_loop
+async def test_a_certificate_that_ends_soon_is_in_status_and_metrics(tmp_path: Path) -> None:
+    path = write_cluster(tmp_path, {"alpha": ["a"]}, {"durability": "memory"}, tls=True)
+    authority = read_authority(tmp_path / "certs")
+    make_site_certificate(authority, NAME, "a", tmp_path / "certs", days=3)
+    async with ordercast.Node.open(path, "a", dir=tmp_path) as node:
+        status = status_of(site_of(node))
+    assert 2 * 86_400 < status["certificate_ends_s"] <= 3 * 86_400
+    status["certificate_ends_s"] = 3 * 86_400 - 60
+    told = "its certificate expires in 2 days; 'ordercast certs' makes another"
+    shown = {"state": "up", "reasons": [], "warnings": warnings(status), **status}
+    assert f"a: {told}" in as_table({"a": shown}).splitlines()
+    assert b"ordercast_certificate_ends_seconds{" in (exposition(status) or b"")
+    assert warnings({**status, "certificate_ends_s": 60 * 86_400}) == []
+    assert "has expired" in warnings({**status, "certificate_ends_s": -1})[0]
+
+
+@in_loop
+async def test_nobody_goes_on_without_a_majority(tmp_path: Path) -> None:
+    async with cluster_of(tmp_path) as cluster:
+        await cluster.kill("c")
+        await until(lambda: "c" in site_of(cluster["a"]).core.layout.absent)
+        status = {**status_of(site_of(cluster["a"])), "manager": None}
+        told = as_table({"a": {"state": "unwell", "reasons": [], **status}})
+        assert told.splitlines()[-1] == "excluded: c; nothing goes on without a majority"
+        await cluster.start("c")
         await all_back(cluster)
 
 

@@ -222,7 +222,9 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
         elif isinstance(edit, RetireSite):
             _require(edit.site, roster, "site")
             if edit.site in layout.voters:
-                raise ConfigError(f"site {edit.site!r} is a voter: choose other voters first")
+                raise ConfigError(
+                    f"site {edit.site!r} is a voter: first remove it from the voters (voter remove)"
+                )
             del roster[edit.site]
             for group in [name for name, members in groups.items() if edit.site in members]:
                 _leave(groups, group, edit.site)

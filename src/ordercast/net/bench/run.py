@@ -11,11 +11,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.errors import ConfigError, Error
@@ -25,6 +25,12 @@ from ordercast.net.bench.site import GROUP
 SYSTEM = "ordercast"
 WARM_S = 1.0
 PATIENCE_S = 60.0  # for a member to answer, beside the time it is told to send
+OnPhase: TypeAlias = Callable[[str], None]
+"""Told what the members do now."""
+
+
+def _nobody(_: str) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ class BenchSpec:
             raise ConfigError(f"seconds: {self.seconds:g} is not above 0")
 
 
-def run_bench(spec: BenchSpec) -> dict[str, Any]:
+def run_bench(spec: BenchSpec, tell: OnPhase = _nobody) -> dict[str, Any]:
     """What `ordercast bench --json` prints."""
     with tempfile.TemporaryDirectory(prefix="ordercast-bench-") as made:
         directory = Path(made)
@@ -68,7 +74,7 @@ def run_bench(spec: BenchSpec) -> dict[str, Any]:
             ]
             for site in sites
         ]  # fmt: skip
-        measured = run_members(commands, spec.seconds)
+        measured = run_members(commands, spec.seconds, tell)
     return {"system": SYSTEM, **asdict(spec), **measured}
 
 
@@ -116,21 +122,27 @@ def _write_cluster(spec: BenchSpec, sites: Sequence[str], directory: Path) -> Pa
 # --- Conducting a run -----------------------------------------------------------------------------
 
 
-def run_members(commands: Sequence[Sequence[str]], seconds: float) -> dict[str, Any]:
+def run_members(
+    commands: Sequence[Sequence[str]], seconds: float, tell: OnPhase = _nobody
+) -> dict[str, Any]:
     """Start the members, load them for `seconds`, and put together what they measured."""
+    tell(f"starting {len(commands)} members")
     with ExitStack() as stack:
         members = [_Member(list(command)) for command in commands]
         for member in members:
             stack.callback(member.end)
         for member in members:
             member.hear("started", PATIENCE_S)
+        tell("warming them up")
         for member in members:
             member.say(warm=True)
         for member in members:
             member.hear("warmed", PATIENCE_S)
+        tell(f"all send, for {WARM_S + seconds:g} s")
         for member in members:
             member.say(go=[WARM_S, seconds])
         sent = [member.hear("sent", PATIENCE_S + WARM_S + seconds) for member in members]
+        tell("waiting until all is delivered")
         for member in members:
             member.say(total=sum(sent))
         results = [member.hear("result", PATIENCE_S) for member in members]

@@ -201,6 +201,10 @@ def _spawn(command: list[str], log_path: Path, detached: bool) -> Child:
     if not detached:  # Ctrl-C is for us, in either case: we stop them in order
         return subprocess.Popen(command, stdin=nowhere, stdout=nowhere, start_new_session=True)
     with os.fdopen(append_own(log_path), "ab") as log:
+        # A daemon that fails at once says why, and neither when nor which site.
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        log.write(f"{now} {log_path.stem} starts\n".encode())
+        log.flush()
         child = _Logged(command, stdin=nowhere, stdout=nowhere, stderr=log, start_new_session=True)
         child.said_from = log.tell()
         return child

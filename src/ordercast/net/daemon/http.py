@@ -1,8 +1,8 @@
 """`/healthz` and `/metrics` of a daemon, for probes and scrapers on a trusted network.
 
-It has just enough HTTP for them: GET, one request per connection, everything bounded. Anybody who
-reaches the port can open connections and say nothing. So when there are many, the oldest is dropped
-for a new one, and nobody can keep a probe out.
+It has just enough HTTP for them: GET and HEAD, one request per connection, everything bounded.
+Anybody who reaches the port can open connections and say nothing. So when there are many, the
+oldest is dropped for a new one, and nobody can keep a probe out.
 """
 
 import asyncio
@@ -75,9 +75,14 @@ class Http:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return _response(400, _PLAIN, b"this is no HTTP request\n")
+        if words[0] == b"HEAD":  # as GET, without the body
+            return self._answer(words[1]).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
         if words[0] != b"GET":
-            return _response(405, _PLAIN, b"only GET\n")
-        path = words[1].split(b"?", 1)[0]
+            return _response(405, _PLAIN, b"only GET and HEAD\n")
+        return self._answer(words[1])
+
+    def _answer(self, target: bytes) -> bytes:
+        path = target.split(b"?", 1)[0]
         if path == b"/healthz":
             wrong = troubles(self._status())
             if wrong:

@@ -117,6 +117,8 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
     yield make.flags(
         "frozen", "1 for each group whose members are all excluded", "group", status["frozen"]
     )
+    if (ends := status["certificate_ends_s"]) is not None:
+        yield make.gauge("certificate_ends_seconds", "Until the certificate expires", ends)
     failed = status["store"]["failed"] is not None
     yield make.gauge("store_failed", "1 while the store cannot be written", failed)
     yield make.flags(

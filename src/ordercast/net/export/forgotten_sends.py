@@ -8,6 +8,7 @@ from bisect import bisect_right
 
 from msgspec.structs import replace
 
+from ordercast.history.collected import CollectedHistory
 from ordercast.history.rows import Sent
 from ordercast.history.stream import HistoryStream
 from ordercast.history.tables import TABLES
@@ -21,7 +22,7 @@ _PIECE = 100_000  # rows before they go into a file
 class ForgottenSends:
     """`written` counts the rows, which are those of the history's table `sent` without digest."""
 
-    def __init__(self, history: HistoryStream) -> None:
+    def __init__(self, history: HistoryStream | CollectedHistory) -> None:
         self.written = 0
         self._history = history
         self._last: dict[Site, tuple[int, dict[Group, int] | None]] = {}

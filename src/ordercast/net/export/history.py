@@ -8,13 +8,15 @@ message's `sent` row has no digest (docs/store.md).
 import json
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace as replace_fields
 
+from ordercast.history.collected import CollectedHistory, CollectedTable
 from ordercast.history.digest import digest
 from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
@@ -28,6 +30,7 @@ from ordercast.history.rows import (
     RETURNED,
     ROLLBACK,
     Event,
+    History,
     Meta,
     gap_detail,
 )
@@ -74,13 +77,29 @@ def export(
 ) -> Exported:
     """Write the history. `ended`: running sites that are known to be quiet; a store that was closed
     quietly says so itself."""
-    found = sources(Path(folder))
+    with (
+        _opened(Path(folder), ended) as found,
+        stream_history(Path(out), replace=replace) as history,
+    ):
+        return _Export(found, history, progress or _silent).run()
+
+
+def collect(folder: Path, *, ended: Collection[Site] = ()) -> tuple[Exported, History]:
+    """The same in memory, for small clusters. It needs no pyarrow."""
+    collected = CollectedHistory()
+    with _opened(Path(folder), ended) as found:
+        done = _Export(found, collected, _silent).run()
+    return done, collected.history
+
+
+@contextmanager
+def _opened(folder: Path, ended: Collection[Site]) -> Iterator[list[StoreSource]]:
+    found = sources(folder)
     try:
         for source in found:
             if source.site in ended:
                 source.ended, source.ended_ns = True, time.time_ns()
-        with stream_history(Path(out), replace=replace) as history:
-            return _Export(found, history, progress or _silent).run()
+        yield found
     finally:
         for source in found:
             source.close()
@@ -92,7 +111,10 @@ def _silent(site: Site, table: str, rows: int) -> None:
 
 class _Export:
     def __init__(
-        self, found: list[StoreSource], history: HistoryStream, progress: OnExported
+        self,
+        found: list[StoreSource],
+        history: HistoryStream | CollectedHistory,
+        progress: OnExported,
     ) -> None:
         self.found = found
         self.history = history
@@ -196,7 +218,11 @@ class _Export:
             self.done.annulled += table.rows
 
     def _rows(
-        self, table: TableStream, site: Site, item: LoggedBatch, hidden: Collection[int]
+        self,
+        table: TableStream | CollectedTable,
+        site: Site,
+        item: LoggedBatch,
+        hidden: Collection[int],
     ) -> None:
         batch, payloads, parts = item.placed.batch, item.payloads, item.parts
         positions, seqs = _range(item.position, batch.count), _range(batch.seq, batch.count)

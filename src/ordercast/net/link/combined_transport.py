@@ -81,6 +81,10 @@ class CombinedTransport(ABC):
     def relayed(self) -> RelayCounts:
         return self.inner.relayed()
 
+    @property
+    def certificate_ends_at(self) -> int | None:
+        return self.inner.certificate_ends_at
+
     async def close(self) -> None:
         await self.inner.close()
 

@@ -57,6 +57,7 @@ class CertificateFiles:
     def __init__(self, files: tuple[Path, Path, Path]) -> None:
         self._files = files
         self.names: tuple[str, ...] = ()  # the URIs in our certificate
+        self.ends_at = 0  # when the certificate expires, in seconds of Unix time
         self._now = self._load()
         self._wrong: tuple[object, ...] = ()  # stamps of files that were not taken
         self._complained = ""
@@ -89,6 +90,10 @@ class CertificateFiles:
         for path in self._files:
             try:
                 status = path.stat()
+            except FileNotFoundError:
+                raise ConfigError(
+                    f"{path}: there is no such file; 'ordercast certs' makes certificates"
+                ) from None
             except OSError as error:
                 raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
             found += [status.st_mtime_ns, status.st_size, status.st_ino]
@@ -164,7 +169,8 @@ class CertificateFiles:
         key = self._files[2]
         if os.name == "posix" and key.stat().st_mode & 0o077:
             log.warning("%s: others can read it (chmod 600)", key)
-        end = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+        self.ends_at = ssl.cert_time_to_seconds(certificate["notAfter"])
+        end = datetime.fromtimestamp(self.ends_at, UTC)
         days = (end - datetime.now(UTC)).days
         if days < EXPIRES_SOON_DAYS:
             log.warning("%s: expires in %d days, on %s", self._files[1], days, end.date())

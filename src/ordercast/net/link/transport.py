@@ -271,6 +271,11 @@ class Transport:
         return replace(self._pipes.counts)
 
     @property
+    def certificate_ends_at(self) -> int | None:
+        """When this site's certificate expires, in seconds of Unix time."""
+        return None if self._certificates is None else self._certificates.ends_at
+
+    @property
     def listening(self) -> bool:
         return self._server is not None and self._server.is_serving()
 

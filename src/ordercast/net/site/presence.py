@@ -7,22 +7,28 @@ voters answers: so callers wait. They give up (`NotInMajority`) when none was he
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ordercast.core.epochs.member import Member
 from ordercast.history.rows import EXCLUDED, RETURNED
 from ordercast.model.errors import NotInMajority
+from ordercast.model.groups import Site
 
+NOT_FOUNDED = "not founded yet"
 PATIENCE = 10  # times the timeout of a silent site
 _LEAST = 3_000_000_000  # nanoseconds: processes that start together are not there together
 
 
 class Presence:
-    """`fed_at` tells when a manager was last heard. A manager has a majority, or steps down."""
+    """`fed_at` tells when a manager was last heard. A manager has a majority, or steps down.
+    `unlinked` names the peers that this site has no link to now."""
 
-    def __init__(self, core: Member, fed_at: Callable[[], int]) -> None:
+    def __init__(
+        self, core: Member, fed_at: Callable[[], int], unlinked: Callable[[], Iterable[Site]]
+    ) -> None:
         self._core = core
         self._fed_at = fed_at
+        self._unlinked = unlinked
         self._absent = self._left() is not None
         self._settled = 0
         self._patience = max(_LEAST, PATIENCE * core.options.timing.suspect)
@@ -39,6 +45,9 @@ class Presence:
         """Why the site accepts nothing now."""
         if not self.excludes:
             return None
+        missing = self._never_met()
+        if missing:
+            return f"{NOT_FOUNDED}: founding needs every voter once; start {missing}"
         return self._lonely() if self.hopeless else self._closed()
 
     @property
@@ -105,6 +114,14 @@ class Presence:
         if self._core.manager.leads:
             return 0
         return time.monotonic_ns() - max(self._fed_at(), self._core.manager.led_at)
+
+    def _never_met(self) -> str:
+        """The voters that the founding of the cluster waits for, as far as is known here."""
+        core = self._core
+        if core.layout.count:
+            return ""
+        missing = [site for site in self._unlinked() if site in core.layout.voters]
+        return " and ".join(filter(None, (", ".join(missing[:-1]), *missing[-1:])))
 
     def _lonely(self) -> str:
         core = self._core

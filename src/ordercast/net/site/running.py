@@ -108,7 +108,7 @@ class RunningSite:
         self.transport = make_transport(self)
         self.driver.carry(self.transport)
         self._peers = PeerList(site, self.transport, cluster.sites, self.core.layout)
-        self.presence = Presence(self.core, lambda: self.driver.fed_at)
+        self.presence = Presence(self.core, lambda: self.driver.fed_at, self._unlinked)
         self.stream = self._open_stream(embedded)
         self.delivered = self.stream.add  # the driver's deliveries go straight there
         self.named = self._open_readers()
@@ -190,6 +190,9 @@ class RunningSite:
     @property
     def incarnation(self) -> int:
         return self.core.incarnation
+
+    def _unlinked(self) -> list[Site]:
+        return [link.peer for link in self.transport.links() if link.state != "connected"]
 
     @property
     def address(self) -> tuple[str, int]:

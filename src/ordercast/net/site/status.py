@@ -9,8 +9,10 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.observation import holders, untold
 from ordercast.model.version import __version__
 from ordercast.net.link.combined_transport import CombinedTransport
+from ordercast.net.link.tls import EXPIRES_SOON_DAYS
 from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
 from ordercast.net.site.named_readers import reader_warnings
+from ordercast.net.site.presence import NOT_FOUNDED
 from ordercast.net.site.running import RunningSite
 from ordercast.wire.codec import CODECS
 
@@ -67,6 +69,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "links": [asdict(link) for link in site.transport.links()],
         "relayed": asdict(site.transport.relayed()),
         "dissemination": _dissemination(site),
+        "certificate_ends_s": _certificate_ends(site),
         "store": {
             "path": str(getattr(site.store, "path", "")),
             "bytes": site.store.bytes(),
@@ -129,14 +132,31 @@ def _dissemination(site: RunningSite) -> dict[str, Any]:
     return transport.status() if isinstance(transport, CombinedTransport) else {"chosen": UNICAST}
 
 
+def _certificate_ends(site: RunningSite) -> int | None:
+    """In how many seconds the certificate expires. None: the cluster has none."""
+    at = site.transport.certificate_ends_at
+    return None if at is None else at - int(time.time())
+
+
 def _failure(site: RunningSite) -> str | None:
     failed = site.store.failed
     return None if failed is None else " ".join(str(failed).split())
 
 
 def warnings(status: dict[str, Any]) -> list[str]:
-    """What will go wrong if nobody looks after it; the site itself is healthy."""
-    return reader_warnings(status.get("readers", {}))  # an earlier release tells of none
+    """What will go wrong if nobody looks after it; the site itself is healthy. An earlier release
+    tells of neither readers nor certificates."""
+    return [*reader_warnings(status.get("readers", {})), *_ends_soon(status)]
+
+
+def _ends_soon(status: dict[str, Any]) -> list[str]:
+    ends = status.get("certificate_ends_s")
+    if ends is None or ends >= EXPIRES_SOON_DAYS * 86_400:
+        return []
+    if ends <= 0:
+        return ["its certificate has expired: no new link is made; 'ordercast certs' makes another"]
+    left = f"{ends // 86_400} days" if ends >= 2 * 86_400 else f"{ends // 60} minutes"
+    return [f"its certificate expires in {left}; 'ordercast certs' makes another"]
 
 
 def troubles(status: dict[str, Any]) -> list[str]:
@@ -145,7 +165,8 @@ def troubles(status: dict[str, Any]) -> list[str]:
     if status["store"]["failed"]:
         found.append(f"store: {status['store']['failed']}")
     if status["on_failure"] == "exclude" and status["standing"] in _NOT_THERE:
-        found.append(f"{status['standing']}: {status['why_not'] or _UNFED}")
+        why = status["why_not"] or _UNFED
+        found.append(why if why.startswith(NOT_FOUNDED) else f"{status['standing']}: {why}")
     found.extend(
         f"replica of {group}: diverged: {told['diverged']}"
         for group, told in status["replicas"].items()

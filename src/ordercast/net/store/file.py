@@ -149,7 +149,7 @@ def store_error(path: Path, error: sqlite3.Error | OSError) -> ConfigError | Sto
     if code in _REASONS:
         return StoreCorrupt(
             f"{path}: {_REASONS[code]}: {error}; keep it, and put back an intact copy of it or let"
-            " the site return as a new one (docs/store.md)"
+            " the site return as a new one ('ordercast docs store')"
         )
     if isinstance(error, sqlite3.OperationalError) and code in (0, sqlite3.SQLITE_ERROR):
         return StoreCorrupt(f"{path}: is not a store of this version: {error}")
@@ -242,5 +242,5 @@ def whole_from(db: sqlite3.Connection) -> int | None:
 def missing_row(path: Path, n: int) -> StoreCorrupt:
     return StoreCorrupt(
         f"{path}: row {n} of table batches is missing, the file is damaged; keep it, and put back"
-        " an intact copy of it or let the site return as a new one (docs/store.md)"
+        " an intact copy of it or let the site return as a new one ('ordercast docs store')"
     )

@@ -1,4 +1,4 @@
-"""The tables of a store and how a record becomes a row (docs/store.md).
+"""The tables of a store and how a record becomes a row ('ordercast docs store').
 
 One row per batch, numbered `n` without holes: rows are only ever added at the end and removed at
 the start. A row holds a record of the core. A batch that a site accepts and places in one burst is
@@ -170,7 +170,7 @@ def state_of(rows: Iterable[tuple[str, Value, int]], where: object) -> dict[str,
 def damaged(where: object, what: str) -> StoreCorrupt:
     return StoreCorrupt(
         f"{where}: {what}: the checksum does not match, the file is damaged; keep it, and put back"
-        " an intact copy of it or let the site return as a new one (docs/store.md)"
+        " an intact copy of it or let the site return as a new one ('ordercast docs store')"
     )
 
 

@@ -64,7 +64,8 @@ def require_whole(path: Path) -> None:
     if what:
         raise StoreCorrupt(
             f"{wal}: {what} is damaged, and committed batches follow it; keep both files, and"
-            " put back intact copies of them or let the site return as a new one (docs/store.md)"
+            " put back intact copies of them or let the site return as a new one"
+            " ('ordercast docs store')"
         )
 
 

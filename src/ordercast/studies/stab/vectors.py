@@ -22,8 +22,8 @@ def numpy() -> Any:
         import numpy
     except ImportError:
         raise ConfigError(
-            "the stability protocols of [STAB] are simulated with NumPy, which the extra 'spark'"
-            " brings: pip install 'ordercast[spark]'"
+            "the stability protocols of [STAB] are simulated with NumPy, which the extra"
+            " 'stability' brings: pip install 'ordercast[stability]'"
         ) from None
     return numpy
 

@@ -1,0 +1,187 @@
+"""`ordercast doctor CLUSTER`: what is wrong with a cluster as seen from here, and what to do."""
+
+import argparse
+import asyncio
+import errno
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ordercast.cli.command import GOOD, INCOMPLETE, print_json
+from ordercast.cli.runtime import cluster_arguments, cluster_of, elsewhere, table_lines
+from ordercast.cli.screen import coloured, has_colours
+from ordercast.cli.status import ask
+
+if TYPE_CHECKING:
+    from ordercast.net.cluster.config import Cluster
+
+DESCRIPTION = """\
+Look at a cluster from this machine: its file, its directory, the ports and certificates
+of its sites, and what the running sites say. For each thing that is wrong it says what
+to do next. It changes nothing."""
+
+EXAMPLE = """\
+example:
+  ordercast doctor cluster.toml
+
+exit code: 0 when nothing is wrong (there may be warnings), 1 when something is"""
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+_COLOURS = {OK: "green", WARNING: "yellow", WRONG: "red"}
+_LEAST_DISK = 1 << 30  # bytes
+
+
+class Diagnosis(NamedTuple):
+    level: str
+    about: str
+    found: str
+    cure: str = ""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    cluster_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ordercast.net.cluster.processes import sites_here
+
+    cluster, directory = cluster_of(args, "doctor")
+    sites = asyncio.run(ask(cluster, sites_here(cluster, directory), directory))
+    findings = list(examine(cluster, directory, sites))
+    well = all(finding.level != WRONG for finding in findings)
+    if args.json:
+        rows = [finding._asdict() for finding in findings]
+        print_json({"cluster": cluster.name, "dir": str(directory), "ok": well, "findings": rows})
+    else:
+        print("\n".join(_lines(findings)))
+    return GOOD if well else INCOMPLETE
+
+
+def examine(
+    cluster: "Cluster", directory: Path, sites: dict[str, dict[str, Any]]
+) -> Iterator[Diagnosis]:
+    """What is found, in the order in which it is best mended."""
+    counts = f"{len(cluster.sites)} sites, {len(cluster.groups)} groups"
+    yield Diagnosis(OK, str(cluster.source), counts)
+    yield from _place(cluster, directory, sites)
+    for site, status in sites.items():
+        yield from _site(cluster, site, status)
+        if cluster.tls is not None and status["state"] not in ("elsewhere", "retired"):
+            yield from _certificate(cluster, site)
+    yield from _together(sites)
+
+
+def _place(
+    cluster: "Cluster", directory: Path, sites: dict[str, dict[str, Any]]
+) -> Iterator[Diagnosis]:
+    states = {status["state"] for status in sites.values()}
+    if states <= {"elsewhere", "retired"}:
+        there = elsewhere(cluster, directory).removeprefix("; ")
+        cure = there or f"ordercast cluster up {cluster.source} --detach"
+        yield Diagnosis(WRONG, str(directory), "nothing of this cluster is here", cure)
+        return
+    if states <= {"down", "elsewhere", "retired"}:
+        cure = f"ordercast cluster up {cluster.source} --detach"
+        yield Diagnosis(WRONG, str(directory), "no site runs here", cure)
+    free = shutil.disk_usage(directory).free
+    level = OK if free >= _LEAST_DISK else WARNING
+    cure = "" if level == OK else "make room: a site whose store cannot be written is excluded"
+    yield Diagnosis(level, str(directory), f"{free / 1e9:.1f} GB free", cure)
+
+
+def _site(cluster: "Cluster", site: str, status: dict[str, Any]) -> Iterator[Diagnosis]:
+    from ordercast.net.site.presence import NOT_FOUNDED
+
+    state = status["state"]
+    if state in ("elsewhere", "retired"):
+        return
+    if state == "up":
+        yield Diagnosis(OK, site, f"up, position {status['position']}")
+    for reason in status["reasons"]:
+        if reason.startswith(NOT_FOUNDED):
+            yield Diagnosis(WRONG, site, reason, "later it needs a majority of the voters only")
+        elif state == "down":
+            yield Diagnosis(WRONG, site, reason, *_why_down(cluster, site))
+        elif reason.startswith("link to "):
+            yield Diagnosis(
+                WARNING, site, reason, "see that the peer runs and its address is right"
+            )
+        else:
+            yield Diagnosis(WRONG, site, reason)
+
+
+def _why_down(cluster: "Cluster", site: str) -> Iterator[str]:
+    """The cure: the port is taken, or the site only has to be started."""
+    written = cluster.sites.get(site)
+    if written is not None and (taken := _is_taken(*written.address)):
+        yield f"{taken}: end the program that listens there, or give the site another address"
+    else:
+        yield f"ordercast cluster restart {cluster.source} {site}"
+
+
+def _is_taken(host: str, port: int) -> str:
+    """`HOST:PORT is taken`, or nothing."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        return f"{host}:{port} is taken" if error.errno == errno.EADDRINUSE else ""
+    return ""
+
+
+def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
+    import time
+
+    from ordercast.model.errors import ConfigError
+    from ordercast.net.link.tls import EXPIRES_SOON_DAYS, Certificates, TlsConfig
+
+    assert cluster.tls is not None
+    try:
+        found = Certificates(TlsConfig(cluster.tls.directory), cluster.name, site)
+    except ConfigError as error:
+        yield Diagnosis(WRONG, site, str(error), f"ordercast certs {cluster.source}")
+        return
+    days = (found.ends_at - int(time.time())) // 86_400
+    level = OK if days >= EXPIRES_SOON_DAYS else WARNING
+    cure = "" if level == OK else f"ordercast certs {cluster.source} --site {site} --renew"
+    yield Diagnosis(level, site, f"its certificate is good for {days} days", cure)
+
+
+def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
+    """What the running sites say of each other."""
+    known = {site: status for site, status in sites.items() if "records" in status}
+    versions: dict[str, list[str]] = {}
+    for site, status in known.items():
+        versions.setdefault(status["version"], []).append(site)
+    if len(versions) > 1:
+        told = "; ".join(f"{one}: {', '.join(where)}" for one, where in sorted(versions.items()))
+        yield Diagnosis(WARNING, "versions", told, "install one version everywhere")
+    if not known:
+        return
+    latest = max(known.values(), key=lambda status: int(status["records"]))
+    for site in latest["excluded"]:
+        yield Diagnosis(WARNING, site, "is excluded", "start it: it returns by itself")
+    for group in latest["frozen"]:
+        who = " or ".join(latest["frozen"][group])
+        yield Diagnosis(WRONG, group, "is frozen: all its members are excluded", f"start {who}")
+    pairs = {tuple(pair): None for status in known.values() for pair in status["apart"]}
+    for one, other in pairs:
+        cure = "if it stays so, mend the network between them"
+        yield Diagnosis(WARNING, f"{one}, {other}", "do not hear each other", cure)
+
+
+def _lines(findings: list[Diagnosis]) -> list[str]:
+    lines = table_lines([(finding.level, finding.about, finding.found) for finding in findings])
+    told = []
+    for line, finding in zip(lines, findings, strict=True):
+        shown = line
+        if has_colours():
+            shown = coloured(finding.level, _COLOURS[finding.level]) + line[len(finding.level) :]
+        told.append(shown)
+        if finding.cure:
+            told.append(f"         -> {finding.cure}")
+    return told

@@ -1,0 +1,156 @@
+"""The package as it is published, and the files of `deploy`, checked without a network."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+import ordercast
+from ordercast.net.cluster.file import read_cluster
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DEPLOY = ROOT / "deploy"
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist, and the wheel."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=ROOT, check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def metadata(dist: Path) -> Message:
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        name = next(name for name in files.namelist() if name.endswith("/METADATA"))
+        return Parser().parsestr(files.read(name).decode())
+
+
+def test_an_index_would_take_them(dist: Path) -> None:
+    words = [sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir())]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
+
+
+def test_the_metadata_says_who_where_and_what(metadata: Message) -> None:
+    addresses = dict(str(url).split(", ") for url in metadata.get_all("Project-URL", []))
+    assert set(addresses) == {"Homepage", "Documentation", "Changelog", "Source"}
+    assert metadata["Author"]
+    assert "multicast" in metadata["Keywords"].split(",")
+    extras = set(metadata.get_all("Provides-Extra", []))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE))
+    assert told == extras
+    needs: dict[str, set[str]] = {extra: set() for extra in extras}
+    for need in map(str, metadata.get_all("Requires-Dist", [])):
+        if found := re.search(r"extra == '(\w+)'", need):
+            needs[found[1]].add(re.split(r"[^\w-]", need)[0])
+    assert needs.pop("all") == set().union(*needs.values())
+
+
+def test_links_of_the_readme_work_on_an_index_and_in_the_checkout(metadata: Message) -> None:
+    source = dict(str(url).split(", ") for url in metadata.get_all("Project-URL", []))["Source"]
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(targets) > 20
+    for target in targets:
+        assert re.match(r"https?://|#", target), target
+        if target.startswith(source):
+            path = target.removeprefix(f"{source}/").partition("#")[0]
+            assert (ROOT / path).exists(), target
+
+
+def test_the_wheel_is_the_source_with_its_pages(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        names = set(files.namelist())
+    for path in (ROOT / "src").rglob("*.py"):
+        assert str(path.relative_to(ROOT / "src")) in names
+    found = {name.removeprefix("ordercast/pages/") for name in names if "/pages/" in name}
+    assert found == {path.name for path in (ROOT / "docs").glob("*.md")}
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "hatch_build.py", "deploy/compose.yaml", "docs/store.md"} <= inside
+
+
+def test_what_is_installed_by_pip_runs_without_extras(dist: Path, tmp_path: Path) -> None:
+    """As README says, from `dist`; its one dependency is taken from here."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "\npip install ordercast " in readme
+    assert "`--find-links dist`" in readme
+    place = tmp_path / "site"
+    words = ["--no-index", "--no-deps", "--find-links", str(dist), "--target", str(place)]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", *words, "ordercast"]
+    subprocess.run(pip, check=True, capture_output=True)
+    (place / "msgspec").symlink_to(Path(msgspec.__file__).parent)
+    code = (
+        f"import sys; sys.path.insert(0, {str(place)!r})\n"
+        "from ordercast.cli import main\n"
+        "sys.exit(any(main(words.split()) for words in sys.argv[1:]))"
+    )
+    verbs = ["--version", "docs store", "man", 'sim {"groups":{"g":["a","b"]}} --messages 5']
+    done = subprocess.run(  # -S: nothing else that is installed here is seen
+        [sys.executable, "-S", "-c", code, *verbs], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"ordercast {ordercast.__version__}\n# ")
+    assert "verdict      no violation" in done.stdout
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    unit = (DEPLOY / "ordercast@.service").read_text(encoding="utf-8")
+    assert "ordercast node /etc/ordercast/cluster.toml --site %i" in unit
+    if shutil.which("systemd-analyze") is not None:
+        instance = tmp_path / "ordercast@.service".replace("@", "@a")
+        shutil.copy(DEPLOY / "ordercast@.service", instance)
+        words = ["systemd-analyze", "--man=no", "verify", str(instance)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def composed() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_compose_file_runs_every_site_of_its_cluster() -> None:
+    cluster, services = read_cluster(DEPLOY / "cluster.toml"), composed()["services"]
+    assert set(services) == {*cluster.sites, "certs"}
+    for name, site in cluster.sites.items():
+        service = services[name]
+        assert site.address == (name, 7100)
+        assert service["command"] == ["node", "/etc/ordercast/cluster.toml", "--site", name]
+        assert service["depends_on"]["certs"]["condition"] == "service_completed_successfully"
+        assert service["healthcheck"]["test"][1:3] == ["ordercast", "status"]
+    for service in services.values():
+        assert service["volumes"] == services["certs"]["volumes"]
+        build = service["build"]
+        assert (
+            DEPLOY / build["context"] / build["dockerfile"]
+        ).resolve() == DEPLOY / "Containerfile"
+    assert cluster.tls is not None
+    assert cluster.tls.directory.name == "certs"
+
+
+def test_the_container_file_installs_the_extras_of_a_site_and_runs_as_nobody_special() -> None:
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    assert re.search(r"^USER ordercast$", text, re.MULTILINE)
+    assert text.count("[certs,fast,metrics]") == 2
+    assert "ENV ORDERCAST_DIR=/var/lib/ordercast\n" in text
