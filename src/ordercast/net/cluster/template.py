@@ -166,7 +166,7 @@ class NewCluster:
         lines += ["", "# [grants]"]
         granted = json.dumps([f"send:{next(iter(self.groups))}", "observe"])
         told = "who may do what; absent: this machine's user and sites all, other clients nothing"
-        lines += _told(f"# socket = {json.dumps(list(ACTS))}", told)
+        lines += _told(f'# "socket" = {json.dumps(list(ACTS))}', told)
         lines += [f'# "client:billing" = {granted}']
         return "\n".join(lines) + "\n"
 
