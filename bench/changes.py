@@ -28,7 +28,7 @@ import msgspec
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import MemberBox, MemberRecord
 from ordercast.model.epochs import JoinGroup
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, WindowFull
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.net.cluster.file import cluster_of_groups
@@ -66,6 +66,7 @@ class Cluster:
         self.missing: dict[tuple[str, str, int], int] = {}
         self.took: list[tuple[int, int]] = []  # (sent at, until all members had it)
         self.outcomes: dict[str, tuple[int, str]] = {}
+        self.refused: list[tuple[str, list[str]]] = []  # lists that are to be sent again
         self._heap: list[tuple[int, int, str]] = []
         self._tick = itertools.count()
         for site in sites:
@@ -176,6 +177,15 @@ class Cluster:
         if self.machines[site].member is not None:
             self.call(site, submit)
 
+    def send_to(self, site: str, members: list[str]) -> None:
+        def submit(member: Member, at: int) -> None:
+            try:
+                member.submit_to(at, members, [b"x"])
+            except WindowFull:
+                self.refused.append((site, members))
+
+        self.call(site, submit)
+
     def load(self, groups: dict[str, list[str]], until: int, draw: random.Random) -> None:
         """All sites send, one after the other."""
         names = sorted(groups)
@@ -206,9 +216,14 @@ def measure(groups: int, count: int, lists: int, profile: Any) -> dict[str, floa
     for number in range(lists):  # each a stream of its own
         members = [sites[i] for i in range(count) if (number + 1) >> i & 1]
         sender = sites[number % count]  # each has its share
-        cluster.call(sender, lambda m, at, to=members: m.submit_to(at, to, [b"x"]))  # type: ignore[misc]
+        cluster.send_to(sender, members)
         if number % 50 == 49:
             cluster.run(cluster.now + MILLISECOND)
+    while cluster.refused:  # there was no room
+        again, cluster.refused = cluster.refused, []
+        for sender, members in again:
+            cluster.send_to(sender, members)
+        cluster.run(cluster.now + 10 * MILLISECOND)
     for machine in cluster.machines.values():
         machine.longest = (0, 0)
     cluster.load(named, cluster.now + SECOND, draw)
