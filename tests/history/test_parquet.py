@@ -113,7 +113,7 @@ def test_an_empty_folder_is_filled_and_a_full_one_is_refused(tmp_path: Path) -> 
     folder = tmp_path / "h"
     folder.mkdir()
     write_history(some_history(1), folder)
-    with pytest.raises(ConfigError, match="is not empty"):
+    with pytest.raises(ConfigError, match="there is a history already"):
         write_history(some_history(2), folder)
     write_history(some_history(2), folder, replace=True)
     assert sorted_rows(read_history(folder)) == sorted_rows(some_history(2))

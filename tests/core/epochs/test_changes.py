@@ -120,7 +120,7 @@ def test_a_merged_domain_orders_the_messages_of_both() -> None:
         (LeaveGroup("alpha", "z"), "site 'z' is not in group 'alpha'"),
         (AddGroup("alpha", ("a",)), "group 'alpha' is there already"),
         (AddSite("a"), "site 'a' is there already"),
-        (RetireSite("a"), "site 'a' is a voter: choose other voters first"),
+        (RetireSite("a"), "site 'a' is a voter: first remove it from the voters"),
         (UseProtocol("centralised"), "there is no protocol 'centralised' (did you mean"),
         (UseBuilder("starr"), "there is no builder 'starr'"),
     ],

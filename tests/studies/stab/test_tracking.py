@@ -157,6 +157,6 @@ def test_the_least_of_one_vector_many_times_is_itself() -> None:
 def test_without_numpy_one_line_says_what_brings_it() -> None:
     with (
         patch.dict("sys.modules", {"numpy": None}),
-        pytest.raises(ConfigError, match=r"which the extra 'spark' brings"),
+        pytest.raises(ConfigError, match=r"which the extra 'stability' brings"),
     ):
         Vectors()

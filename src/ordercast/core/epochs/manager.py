@@ -114,7 +114,7 @@ class Manager:
             return
         if not self.leads:
             now, beat = self._member.now, self._raft.times.beat
-            if frame.count < layout.count and now >= self._helped.get(peer, 0) + beat:
+            if frame.count < layout.count and now >= self._helped.get(peer, now - beat) + beat:
                 # The peer may not know the present voters, and believes only voters that it knows.
                 # It answers each time, perhaps without having taken anything: not at once again.
                 self._fed[peer], self._helped[peer] = frame.count, now
