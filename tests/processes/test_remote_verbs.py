@@ -17,6 +17,8 @@ from support.network.namespaces import Namespaces, why_not
 FILE = "cluster.toml"
 GRANTS = """
 [grants]
+socket = ["send", "read", "observe", "admin"]
+"site:*" = ["observe"]
 "client:boss" = ["send", "read", "observe", "admin"]
 "client:clerk" = ["send:alpha"]
 """

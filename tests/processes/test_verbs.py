@@ -250,8 +250,8 @@ def test_ctrl_c_before_all_are_ready_leaves_no_daemon(tmp_path: Path) -> None:
     daemons = Daemons(tmp_path)
     with daemons.start("cluster", "up", "cluster.toml", "--detach") as starting:
         logs = [daemons.dir / f"{site}.log" for site in "abc"]
-        assert soon(lambda: all(log.exists() and log.stat().st_size for log in logs))
-        starting.send_signal(signal.SIGINT)
+        assert soon(lambda: logs[0].exists() and logs[0].stat().st_size > 0)
+        starting.send_signal(signal.SIGINT)  # the first of three is about to start
         assert starting.wait(60) == 130
     assert daemons.good("cluster", "down", "cluster.toml").startswith("no site of demo runs")
     assert all(" starts\n" in log.read_text(encoding="utf-8") for log in logs)

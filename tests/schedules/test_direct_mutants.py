@@ -85,7 +85,7 @@ def sealed_sites_forget_what_they_offered() -> tuple[Any, str, Any]:
 CLOSING = (
     (sealed_sites_are_silent, range(40)),
     (sealed_sites_let_pass, range(40)),
-    (sealed_sites_forget_what_they_offered, (201, 202, 258, 280)),
+    (sealed_sites_forget_what_they_offered, (436, 623, 738)),
 )
 
 

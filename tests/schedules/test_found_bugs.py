@@ -132,7 +132,7 @@ LOST_STORES = (
     ),
     found(
         "nobody had a past any more, and one returned without it or a word of that",
-        loss(20_156, changes=False, chance=1),
+        loss(20_156, changes=False, chance=0),
         absence._may_return,
         "(later or not there)",
         "later",
@@ -320,7 +320,7 @@ MISJUDGED = (
     ),
     found(
         "nobody asked again to retire a site that was gone, and others waited for it",
-        hard(800_067, chance=3),
+        hard(800_067, chance=25),
         exclude_schedules._go_for_good,
         "if there and world.now > world.calm_at + 3 * SECOND:",
         "if False:",

@@ -11,8 +11,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -187,13 +188,33 @@ def start(
     secret_of(cluster)  # here, so that what is wrong with it is said once
     started: dict[Site, Child] = {}
     try:
-        for site in sites:
-            command = command_of(cluster, site, directory, new=new)
-            started[site] = _spawn(command, log_file(directory, site), detached)
+        with _interrupted_afterwards():
+            for site in sites:
+                command = command_of(cluster, site, directory, new=new)
+                started[site] = _spawn(command, log_file(directory, site), detached)
     except OSError as error:
         abandon(started.values())
         raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None
+    except KeyboardInterrupt:
+        abandon(started.values())
+        raise
     return started
+
+
+@contextlib.contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """Ctrl-C takes effect at the end: until then every child that is made is known."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # it takes effect in the main thread
+        return
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt
 
 
 def _spawn(command: list[str], log_path: Path, detached: bool) -> Child:
