@@ -17,6 +17,7 @@ QUICK = {"suspect": "300ms"}
 def cut_off(running: Processes, network: Network, alone: str) -> None:
     """Until its callers and its status have said that there is no majority, and it is back."""
     others = [site for site in running.sites if site != alone]
+    running.wait_until(lambda: running.told(alone, "standing")[-1:] == ["present"])  # founded
     refused = len(running.told(alone, "refused"))
     network.split([alone], others)
     running.wait_until(lambda: running.told(alone, "standing")[-1] == "no majority")
