@@ -89,8 +89,9 @@ async def test_other_requests_are_answered_and_bounded(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("idle", [40, 400])
 @in_loop
 async def test_idle_connections_keep_no_probe_out(
-    idle: int, caplog: pytest.LogCaptureFixture
+    idle: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(served_http, "PATIENCE_S", 60.0)  # none ends by itself on a slow machine
     status = await some_status()
     http = Http(lambda: status, ("127.0.0.1", 0), "a")
     await http.start()
