@@ -38,9 +38,14 @@ def first_commit() -> str:
 
 
 def has_commit(commit: str) -> bool:
-    """Whether this checkout has it: a shallow clone, or an archive, has not."""
     words = ["git", "-C", str(ROOT), "cat-file", "-e", f"{commit}^{{commit}}"]
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def has_history() -> bool:
+    """Whether this checkout has all commits: a shallow clone, or an archive, has not."""
+    words = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
+    return subprocess.run(words, capture_output=True, check=False).stdout.strip() == b"false"
 
 
 def source_of(commit: str, to: Path) -> Path:
