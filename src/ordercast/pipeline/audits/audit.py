@@ -136,15 +136,14 @@ def audit_tables(
             divide_frames(deliveries, sent, rows) if groups is None else divide_files(spark, groups)
         )
     try:
-        glossaries = divided.glossaries()
-        contents = Contents(glossaries)
+        contents = Contents(divided.glossaries())
         histories = split_small(*small, contents.runs)
         numbers = number_names(histories, contents)
         facts, logs = gather(numbers, list(histories.values()))
         sites_run = np.array([run for run, _ in numbers.sites], np.int64)
         run_rows = contents.rows_by_run(numbers.runs)
         shares = share(run_rows, sites_run, ROWS_PER_PART)
-        names = translation(numbers, glossaries)
+        names = translation(numbers, contents)
         work: SparkWork | DriverWork
         if isinstance(divided, Divided):
             LOGGER.info("looking for cuts")
