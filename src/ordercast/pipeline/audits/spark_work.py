@@ -94,26 +94,30 @@ def divide_frames(deliveries: "DataFrame", sent: "DataFrame", rows: int) -> Divi
     return Divided(one.unionAll(other), shares)
 
 
-def divide_files(spark: "SparkSession", groups: Sequence[RowGroup]) -> Divided:
+def divide_files(
+    spark: "SparkSession", groups: Sequence[RowGroup], runs: Sequence[str] | None
+) -> Divided:
     """The workers read, a bundle of row groups each."""
     rows = sum(group.rows for group in groups)
     shares, bundles = _shares(rows), bundle(groups)
     tasks = spark.range(0, len(bundles), 1, len(bundles))
-    return Divided(tasks.mapInArrow(_read_step(bundles, shares), _BYTES_DDL), shares)
+    return Divided(tasks.mapInArrow(_read_step(bundles, shares, runs), _BYTES_DDL), shares)
 
 
 def _shares(rows: int) -> int:
     return max(2, -(-rows // ROWS_PER_SHARE))
 
 
-def _read_step(bundles: Sequence[Sequence[RowGroup]], shares: int) -> Callable[[Batches], Batches]:
+def _read_step(
+    bundles: Sequence[Sequence[RowGroup]], shares: int, runs: Sequence[str] | None
+) -> Callable[[Batches], Batches]:
     kinds = {"deliveries": DELIVERED, "sent": SENT}
 
     def step(batches: Batches) -> Batches:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for group in bundles[number]:
-                    for table in group.tables(ROWS_PER_BATCH):
+                    for table in group.tables(ROWS_PER_BATCH, runs):
                         yield from _batches(scatter(table, kinds[group.table], shares, sample=True))
 
     return step
