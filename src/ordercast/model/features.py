@@ -10,7 +10,11 @@ from typing import Final
 
 from ordercast.model.errors import FrameError
 
-FEATURES: Final[dict[str, str]] = {}
+GRANTS: Final = "grants"
+
+FEATURES: Final[dict[str, str]] = {
+    GRANTS: "grants and revoked certificates in the voters' log; who asks for a change",
+}
 """The features of this program: name, and its meaning in half a line."""
 
 MOST_FEATURES: Final = 64  # names in a layout, a record, a frame or a hello

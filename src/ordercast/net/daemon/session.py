@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ordercast.model.errors import Error, UnknownGroup
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group
 from ordercast.model.messages import unpack_payloads
 from ordercast.net.admin.frames import (
@@ -50,10 +51,13 @@ class ClientSession:
     before the client hears it.
     """
 
-    def __init__(self, site: RunningSite, client: bytes, limits: ClientLimits) -> None:
+    def __init__(
+        self, site: RunningSite, client: bytes, limits: ClientLimits, subject: ClientSubject
+    ) -> None:
         self.site = site
         self.client = client
         self.limits = limits
+        self.subject = subject
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
@@ -185,8 +189,8 @@ class ClientSession:
     async def _submit(self, frame: Send, payloads: list[bytes]) -> Receipt:
         request = (self.client, frame.number)
         if frame.sites:
-            return await self.site.sender.multicast_to(frame.sites, payloads, request)
-        return await self.site.sender.multicast_many(frame.group, payloads, request)
+            return await self.site.sender.multicast_to(frame.sites, payloads, request, self.subject)
+        return await self.site.sender.multicast_many(frame.group, payloads, request, self.subject)
 
     # --- what becomes of it -----------------------------------------------------------------------
 

@@ -12,23 +12,26 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from ordercast.core.epochs.admission import SeqRange
+from ordercast.core.epochs.granting import about_grants, granted, needed_for
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Site
 from ordercast.model.version import __version__
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
-from ordercast.net.site.changes import ChangeRequests, new_change_name
+from ordercast.net.site.changes import ChangeRequests, new_change_name, require_change
 from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
+from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.replica_digests import DigestExchange
@@ -117,7 +120,10 @@ class RunningSite:
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
         )
         self.stages = self._open_stages()
-        self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
+        self.permits = Permits(site, lambda: self.core.layout, cluster.grants)
+        self.sender = SiteSender(
+            self.core, self.presence, self.stages, self.driver.wake, self.permits
+        )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
@@ -318,10 +324,20 @@ class RunningSite:
 
     # --- what its application asks ----------------------------------------------------------------
 
-    async def change(self, edits: tuple[Edit, ...], name: str = "") -> None:
+    async def change(
+        self, edits: tuple[Edit, ...], name: str = "", subject: ClientSubject | None = None
+    ) -> None:
+        """`subject`: who asks, if it is not this site's own application."""
         if self._closed is not None:
             raise Error(self._closed)
-        await self.changes.change(edits, name or new_change_name())
+        name = name or new_change_name()
+        require_change(name, edits)
+        layout = self.core.layout
+        if about_grants(edits) and layout.count > 0:
+            granted(layout, edits)  # an earlier release could not read it: it raises ConfigError
+        for act, group in needed_for(edits):
+            self.permits.require(subject or self.permits.own, act, group)
+        await self.changes.change(edits, name, subject)
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
         await self.stream.repeated(position)

@@ -13,7 +13,9 @@ from ordercast.core.epochs.admission import BATCH_BYTES, RequestName, Turn
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import plain, require_names
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
+from ordercast.model.grants import EVERY, SEND, ClientSubject
 from ordercast.model.groups import Group, Site
+from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
 
@@ -26,7 +28,12 @@ class SiteSender:
     """`wake` has the driver accept what is reserved at the end of this turn of the loop."""
 
     def __init__(
-        self, core: Member, presence: Presence, stages: Stages, wake: Callable[[], None]
+        self,
+        core: Member,
+        presence: Presence,
+        stages: Stages,
+        wake: Callable[[], None],
+        permits: Permits,
     ) -> None:
         self.admission = core.admission
         self.receipts = ReceiptSource(self.reached)
@@ -34,6 +41,7 @@ class SiteSender:
         self._presence = presence
         self._stages = stages
         self._wake = wake
+        self._permits = permits
         self._line: dict[Turn, asyncio.Future[None]] = {}
         self._closed: str | None = None
 
@@ -44,19 +52,21 @@ class SiteSender:
             return await self.multicast_to(self._union(group), payload)
         if self.admission.bytes > TURN_BYTES:
             await asyncio.sleep(0)
-        self._require_open()
+        self._require_open(group)
         seq = self.admission.reserve(group, payload)
         if not seq:
             payload = bytes(payload)  # the caller may change its own while this waits
-            seq = await self._in_line(partial(self.admission.reserve, group, payload), (payload,))
+            reserve = partial(self.admission.reserve, group, payload)
+            seq = await self._in_line(reserve, (payload,), group)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
     def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
-        self._require_open()
         if type(group) is not str and type(group := plain(group)) is not str:
+            self._require_open(EVERY)
             group, seq = self.admission.reserve_listed(self._union(group), [payload])
         else:
+            self._require_open(group)
             seq = self.admission.reserve(group, payload)
         if not seq:
             raise self._no_room()
@@ -68,17 +78,18 @@ class SiteSender:
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
         request: RequestName | None = None,
+        subject: ClientSubject | None = None,
     ) -> Receipt:
         """`request`: the request of a daemon's client that the batch is. A request is accepted
-        once."""
+        once. `subject`: whom the client speaks for."""
         if type(group) is not str and type(group := plain(group)) is not str:
-            return await self.multicast_to(self._union(group), payloads, request)
+            return await self.multicast_to(self._union(group), payloads, request, subject)
         batch = list(payloads)
         if self.admission.bytes > TURN_BYTES:
             await asyncio.sleep(0)
-        self._require_open()
+        self._require_open(group, subject)
         reserve = partial(self.admission.reserve_batch, group, batch, request)
-        seq = reserve() or await self._in_line(reserve, batch)
+        seq = reserve() or await self._in_line(reserve, batch, group, subject)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
@@ -87,17 +98,18 @@ class SiteSender:
         sites: Iterable[Site],
         payload: bytes | Sequence[bytes],
         request: RequestName | None = None,
+        subject: ClientSubject | None = None,
     ) -> Receipt:
         batch = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
         listed = require_names(sites, "sites")
-        self._require_open()
+        self._require_open(EVERY, subject)
         group, seq = self.admission.reserve_listed(listed, batch, request)
         if not seq:
 
             def reserve(turn: Turn) -> int:
                 return self.admission.reserve_listed(listed, batch, request, turn=turn)[1]
 
-            seq = await self._in_line(reserve, batch)
+            seq = await self._in_line(reserve, batch, EVERY, subject)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
@@ -108,11 +120,14 @@ class SiteSender:
             members.update(dict.fromkeys(self._core.layout.groups[group]))
         return tuple(members)
 
-    def _require_open(self) -> None:
+    def _require_open(self, group: Group, subject: ClientSubject | None = None) -> None:
+        """Raises an Error unless the site takes messages, and the subject may send to the group.
+        `EVERY`: to listed sites."""
         if self._closed is not None:
             raise Error(self._closed)
         if self._presence.hopeless:
             raise NotInMajority(self._presence.why_not() or "")
+        self._permits.require(subject or self._permits.own, SEND, group)
 
     def _no_room(self) -> WindowFull | NotInMajority:
         why = self._presence.why_not()
@@ -120,9 +135,15 @@ class SiteSender:
 
     # --- waiting for room -------------------------------------------------------------------------
 
-    async def _in_line(self, reserve: Callable[..., int], payloads: Sequence[bytes]) -> int:
-        """Wait for room in line, and reserve it. A sender that is cancelled has reserved nothing,
-        and its room goes to the next in line."""
+    async def _in_line(
+        self,
+        reserve: Callable[..., int],
+        payloads: Sequence[bytes],
+        group: Group,
+        subject: ClientSubject | None = None,
+    ) -> int:
+        """Wait for room in line, and reserve it. A sender that is cancelled, or has lost its grant
+        meanwhile, has reserved nothing, and its room goes to the next in line."""
         size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1)
         turn = self.admission.stand_in_line(len(payloads), size)
         loop = asyncio.get_running_loop()
@@ -130,6 +151,7 @@ class SiteSender:
             while True:
                 granted = self._line[turn] = loop.create_future()
                 await granted
+                self._permits.require(subject or self._permits.own, SEND, group)
                 if seq := reserve(turn=turn):
                     return seq
         finally:
