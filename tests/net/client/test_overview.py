@@ -11,9 +11,9 @@ from ordercast.net.client.destinations import LocalDestination
 from ordercast.net.client.overview import Overview, overview
 from ordercast.net.client.statuses import Statuses, ask_all
 from ordercast.net.link.peers import LinkStatus
+from ordercast.net.site.meters.traffic import LISTS
 from ordercast.net.site.node import site_of
 from ordercast.net.site.status import status_of
-from ordercast.net.site.traffic import LISTS
 from support.clusters.excluding import GROUPS, all_back, cluster_of, until
 from support.clusters.served import Served, served
 from support.harness.loops import in_loop

@@ -28,8 +28,9 @@ from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
+from ordercast.net.site.meters.passages import Passages
+from ordercast.net.site.meters.traffic import Traffic
 from ordercast.net.site.named_readers import NamedReaders
-from ordercast.net.site.passages import Passages
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
@@ -37,7 +38,6 @@ from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
 from ordercast.net.site.store_points import StorePoints
 from ordercast.net.site.stream import EpochOpened, Lag, Stream
-from ordercast.net.site.traffic import Traffic
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
 
@@ -113,7 +113,8 @@ class RunningSite:
         self._peers = PeerList(site, self.transport, cluster.sites, self.core.layout)
         self.presence = Presence(self.core, lambda: self.driver.fed_at, self._unlinked)
         self.stream = self._open_stream(embedded)
-        self.traffic = Traffic(self.stream)
+        self.traffic = Traffic(self.stream, site, self.core.incarnation)
+        self.traffic.follow(self.core.layout.groups, self.core.incarnation)
         self.passages = Passages(self.core.layout)
         self.named = self._open_readers()
         self.handover = self._open_handover(hooks)
@@ -372,6 +373,7 @@ class RunningSite:
     # --- the driver's Application -----------------------------------------------------------------
 
     def offer(self, now: int) -> bool:
+        self.traffic.times.sent(now, self.core.admission.queue[0])
         admitted, all_accepted = self.core.admission.hand_over(now)
         if admitted:
             self._requests += admitted
@@ -393,7 +395,7 @@ class RunningSite:
     def laid_out(self) -> None:
         layout = self.core.layout
         self.passages.follow(layout, time.monotonic_ns(), time.time_ns())
-        self.traffic.follow(layout.groups)
+        self.traffic.follow(layout.groups, self.core.incarnation)
         self.sender.follow()
         news = self.presence.news()
         if news is not None and self.durable:

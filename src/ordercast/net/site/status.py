@@ -58,6 +58,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         },
         "stability": stability_told(core),
         "groups": site.traffic.told(),
+        "times": site.traffic.times.told(),
         "epochs": epochs_told(layout),
         "passages": site.passages.told(),
         "records": layout.count,
@@ -75,6 +76,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "store": {
             "path": str(getattr(site.store, "path", "")),
             "bytes": site.store.bytes(),
+            "commits": site.store.commit_times.told(),
             "failed": _failure(site),
         },
         "quiet": site.quiet(),

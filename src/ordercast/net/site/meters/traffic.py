@@ -1,16 +1,18 @@
-"""What a site has sent and delivered, by group, since its process started.
+"""What a site has sent and delivered, by group, since its process started, and how long it took.
 
 It counts batches, not messages one by one. A cluster may have very many groups and lists: beyond
 `MOST_GROUPS` the rest is counted together, and all lists of sites are counted as one.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import IMPLICIT_PREFIX
 from ordercast.model.messages import DeliveredBatch
+from ordercast.net.site.meters.latencies import Latencies
 from ordercast.net.site.stream import EpochOpened, Stream
 
 MOST_GROUPS = 1_000
@@ -30,16 +32,19 @@ class GroupCounts:
 
 
 class Traffic:
-    """State: the counts of each group that had messages."""
+    """State: the counts of each group that had messages. `times`: those of this site's own."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, site: Site, incarnation: int) -> None:
+        self.times = Latencies(site, incarnation)
+        self._site = site
         self._stream = stream
         self._counts: dict[Group, GroupCounts] = {}
-        self._groups: Mapping[Group, object] = {}  # of the layout, at the last look
+        self._groups: Mapping[Group, tuple[Site, ...]] = {}  # of the layout, at the last look
 
     def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         """Count what the stream will add. A restart repeats batches: they do not count."""
         last = self._stream.delivered
+        timed = self.times.waits()
         for item in batches:
             if isinstance(item, DeliveredBatch):
                 batch = item.placed.batch
@@ -49,6 +54,8 @@ class Traffic:
                     counts = self._counts.get(batch.group) or self._of(batch.group)
                     counts.delivered += batch.count
                     counts.bytes += len(batch.body)
+                    if timed and batch.origin == self._site:
+                        self.times.delivered(batch, time.monotonic_ns())
             elif isinstance(item, Rollback):
                 last = min(last, item.position)
 
@@ -57,6 +64,8 @@ class Traffic:
             if receipt.stage == "accepted":
                 counts = self._counts.get(receipt.group) or self._of(receipt.group)
                 counts.sent += receipt.count
+        if self.times.waits():
+            self.times.received(receipts, time.monotonic_ns())
 
     def _of(self, group: Group) -> GroupCounts:
         if group.startswith(IMPLICIT_PREFIX):
@@ -65,8 +74,9 @@ class Traffic:
             group = REST
         return self._counts.setdefault(group, GroupCounts())
 
-    def follow(self, groups: Mapping[Group, object]) -> None:
+    def follow(self, groups: Mapping[Group, tuple[Site, ...]], incarnation: int) -> None:
         """Forget groups that were removed."""
+        self.times.follow(groups, incarnation)
         if groups is not self._groups:
             self._groups = groups
             for group in [name for name in self._counts if name not in groups]:
