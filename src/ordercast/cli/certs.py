@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.command import GOOD, UsageError, print_json
-from ordercast.cli.destination import LocalDestination, local_destination, place_arguments
+from ordercast.cli.destination import local_destination, place_arguments
 from ordercast.cli.requests import request_arguments, request_change
 from ordercast.cli.runtime import action_of
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import require_name
+from ordercast.net.client.destinations import LocalDestination
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster

@@ -5,10 +5,10 @@ import asyncio
 from typing import Any
 
 from ordercast.cli.command import GOOD, print_json
-from ordercast.cli.destination import Destination
 from ordercast.cli.requests import request_arguments, request_change, site_to_ask, status_of
 from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.errors import ConfigError
+from ordercast.net.client.destinations import Destination
 
 ACTIONS = {"list": "", "add": "SUBJECT GRANT...", "remove": "SUBJECT [GRANT...]"}
 

@@ -86,21 +86,7 @@ class RunningSite:
         self.boot = store.boot
         self.store = store
         self.started_ns = time.time_ns()
-        self.core = Member(
-            site,
-            begun.layout,
-            cluster.options(),
-            cluster.build,
-            boot=store.boot,
-            store=store.store_number,
-            times=cluster.voting_times(),
-            records=store.restored(),
-            gone=cluster.retired,
-        )
-        if self.core.declared_lost:
-            raise ConfigError(_barred(site, store))
-        if self.core.lacks:
-            raise ConfigError(_too_old(self.core))
+        self.core = self._open_core()
         self._used = self.core.layout.features  # as the transport was told
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
@@ -141,6 +127,25 @@ class RunningSite:
         self._failing: asyncio.Task[None] | None = None
         self.on_failed: Callable[[], None] | None = None
         self._looking: asyncio.TimerHandle | None = None
+
+    def _open_core(self) -> Member:
+        cluster, store = self.cluster, self.store
+        core = Member(
+            self.site,
+            self._begun.layout,
+            cluster.options(),
+            cluster.build,
+            boot=store.boot,
+            store=store.store_number,
+            times=cluster.voting_times(),
+            records=store.restored(),
+            gone=cluster.retired,
+        )
+        if core.declared_lost:
+            raise ConfigError(_barred(self.site, store))
+        if core.lacks:
+            raise ConfigError(_too_old(core))
+        return core
 
     def _open_stream(self, embedded: bool) -> Stream:
         store, limits, opened = self.store, self.cluster.limits, self.store.opened()
