@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import UsageError, is_verb
 from ordercast.cli.destination import (
-    Destination,
     destination,
     dir_argument,
     first_word_is_cluster,
@@ -18,6 +17,7 @@ from ordercast.cli.destination import (
     place_arguments,
 )
 from ordercast.model.names import nearest
+from ordercast.net.client.destinations import Destination
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster

@@ -34,6 +34,7 @@ def _epoch(domain: Domain, change: str) -> dict[str, Any]:
         "epoch": domain.epoch,
         "sites": list(domain.sites),
         "root": domain.root,
+        "parents": {site: structure.parent(site) for site in domain.sites},
         "protocol": domain.protocol,
         "builder": domain.builder,
         "after": list(domain.after),

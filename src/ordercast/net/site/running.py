@@ -18,6 +18,7 @@ from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
+from ordercast.model.messages import DeliveredBatch
 from ordercast.model.version import __version__
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
@@ -27,6 +28,8 @@ from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
+from ordercast.net.site.meters.passages import Passages
+from ordercast.net.site.meters.traffic import Traffic
 from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
@@ -34,7 +37,7 @@ from ordercast.net.site.receipts import Stages
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
 from ordercast.net.site.store_points import StorePoints
-from ordercast.net.site.stream import Lag, Stream
+from ordercast.net.site.stream import EpochOpened, Lag, Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
 
@@ -110,7 +113,9 @@ class RunningSite:
         self._peers = PeerList(site, self.transport, cluster.sites, self.core.layout)
         self.presence = Presence(self.core, lambda: self.driver.fed_at, self._unlinked)
         self.stream = self._open_stream(embedded)
-        self.delivered = self.stream.add  # the driver's deliveries go straight there
+        self.traffic = Traffic(self.stream, site, self.core.incarnation)
+        self.traffic.follow(self.core.layout.groups, self.core.incarnation)
+        self.passages = Passages(self.core.layout)
         self.named = self._open_readers()
         self.handover = self._open_handover(hooks)
         self.digests = DigestExchange(
@@ -368,6 +373,7 @@ class RunningSite:
     # --- the driver's Application -----------------------------------------------------------------
 
     def offer(self, now: int) -> bool:
+        self.traffic.times.sent(now, self.core.admission.queue[0])
         admitted, all_accepted = self.core.admission.hand_over(now)
         if admitted:
             self._requests += admitted
@@ -377,12 +383,19 @@ class RunningSite:
     def rolling_back(self, rolled: Rollback) -> None:
         self.stream.rolling.append(rolled.position)
 
+    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
+        self.traffic.delivered(batches)
+        self.stream.add(batches)
+
     def received(self, receipts: Sequence[StageReached]) -> None:
+        self.traffic.received(receipts)
         if self.stages.update(receipts):
             self.sender.grant()
 
     def laid_out(self) -> None:
         layout = self.core.layout
+        self.passages.follow(layout, time.monotonic_ns(), time.time_ns())
+        self.traffic.follow(layout.groups, self.core.incarnation)
         self.sender.follow()
         news = self.presence.news()
         if news is not None and self.durable:
