@@ -60,8 +60,8 @@ class Reservation:
         seq: int,
         payloads: list[bytes],
         size: int,
-        sent_ns: int,
-        label: Label,
+        sent_ns: int = 0,
+        label: Label = NO_LABEL,
         request: RequestName | None = None,
     ) -> None:
         self.group = group
