@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ordercast.core.batches import NO_LABEL, Label
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
@@ -205,20 +206,22 @@ class Member:
     # --- the application --------------------------------------------------------------------------
 
     def submit(
-        self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None
-    ) -> int:
+        self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None,
+        sent_ns: int = 0, label: Label = NO_LABEL,
+    ) -> int:  # fmt: skip
         """Accept a batch at once. Returns its first seq. Nothing is changed when this raises."""
         self._hear(now, group, ())
-        return self.admission.submit(now, group, (), payloads, request)
+        return self.admission.submit(now, group, (), payloads, request, sent_ns, label)
 
     def submit_to(
         self, now: int, sites: Sequence[Site], payloads: list[bytes],
-        request: RequestName | None = None,
+        request: RequestName | None = None, sent_ns: int = 0, label: Label = NO_LABEL,
     ) -> tuple[Group, int]:  # fmt: skip
         """As `submit`, for listed sites. Returns the name of their group, and the first seq."""
         group = implicit_group(members := self.layout.listed(sites))
         self._hear(now, group, members)
-        return group, self.admission.submit(now, group, members, payloads, request)
+        seq = self.admission.submit(now, group, members, payloads, request, sent_ns, label)
+        return group, seq
 
     def _hear(self, now: int, group: Group, members: tuple[Site, ...]) -> None:
         """Tell the time to the engine that will get a batch, even if the batch is refused."""

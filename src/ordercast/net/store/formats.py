@@ -30,13 +30,14 @@ def _with_readers(db: sqlite3.Connection) -> None:
     )
 
 
-def _with_grants(_db: sqlite3.Connection) -> None:
-    """The tables are the same. Records may be of grants, which an earlier release cannot read."""
+def _with_envelopes(_: sqlite3.Connection) -> None:
+    """Bodies may be envelopes, and records may be of grants: rows keep their form, and older
+    programs must not read them."""
 
 
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     3: _with_readers,
-    4: _with_grants,
+    4: _with_envelopes,
 }
 """By format: the step from it to the next. A step calls `db.execute` only, because `executescript`
 commits, and it uses nothing of this program that may change later."""
