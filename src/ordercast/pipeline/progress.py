@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
 
 LOGGER = logging.getLogger("ordercast.pipeline")
@@ -100,18 +101,24 @@ def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> N
         tracker = None
     shown = done.wait(_QUIET_S)
     while not done.wait(_EVERY_S):
-        finished = total = 0
-        for job in tracker.getActiveJobsIds() if tracker is not None else ():
-            info = tracker.getJobInfo(job)
-            for stage in info.stageIds if info else ():
-                counts = tracker.getStageInfo(stage)
-                if counts is not None:
-                    finished += counts.numCompletedTasks
-                    total += counts.numTasks
+        finished, total = _tasks(tracker) if tracker is not None else (0, 0)
         _write(line(word.text, finished, total, shutil.get_terminal_size().columns))
         shown = True
     if shown:
         _write("")
+
+
+def _tasks(tracker: "StatusTracker") -> tuple[int, int]:
+    """Of the jobs that run: tasks done, and all tasks."""
+    finished = total = 0
+    for job in tracker.getActiveJobsIds():
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            counts = tracker.getStageInfo(stage)
+            if counts is not None:
+                finished += counts.numCompletedTasks
+                total += counts.numTasks
+    return finished, total
 
 
 def line(text: str, finished: int, total: int, width: int) -> str:

@@ -5,6 +5,7 @@ only when the JVM does not start. pyspark is imported when a session is opened, 
 package is told in one line.
 """
 
+import _thread
 import importlib
 import logging
 import os
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 _QUIET = Path(__file__).with_name("log4j2.properties")
+_AGAIN_S = 0.05
 _SHUFFLES = "spark.sql.shuffle.partitions"
 _MEMORY = re.compile(r"[1-9]\d*[kmgtKMGT]")
 
@@ -95,7 +97,11 @@ def open_already(sql: Any) -> "SparkSession | None":
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM ends the work as Ctrl-C does: in order, with nothing left behind."""
+    """SIGTERM ends the work as Ctrl-C does: in order, with nothing left behind.
+
+    The bridge to the JVM talks to it where Python forgets an object. An exception there goes no
+    further: it would be printed, and the interrupt lost. So the interrupt is raised again.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -103,10 +109,18 @@ def _interruptible() -> Iterator[None]:
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
+    def unraisable(lost: Any) -> None:
+        if lost.exc_type is KeyboardInterrupt:
+            threading.Timer(_AGAIN_S, _thread.interrupt_main).start()  # not within this hook
+        else:
+            hook(lost)
+
     before = signal.signal(signal.SIGTERM, interrupt)
+    hook, sys.unraisablehook = sys.unraisablehook, unraisable
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before)
 
 
