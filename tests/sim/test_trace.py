@@ -155,6 +155,13 @@ def test_a_followed_message_is_never_sampled_away() -> None:
     assert len([e for e in named if "st-arrow" in e.get("class", "")]) >= len(arrows) > 0
 
 
+def test_an_arrow_speaks_if_it_has_words() -> None:
+    for draw in (schedule, changing):
+        _, trace = traced(draw("propagation", 2), 2)
+        assert [a.speaks() for a in trace.arrows] == [bool(a.words()) for a in trace.arrows]
+        assert {a.speaks() for a in trace.arrows} == {True, False}
+
+
 def test_a_message_in_an_address_reads_back() -> None:
     message = MessageId("a", 2, "@0123456789abcdef", 7)
     assert parse_message(message_key(message)) == message

@@ -81,7 +81,7 @@ def shiviz(trace: Trace) -> Iterator[str]:
     for number, mark in enumerate(trace.marks):
         events.append((mark.at, 1, number, mark.site, mark.words()))
     for number, arrow in enumerate(trace.arrows):
-        if arrow.words():
+        if arrow.speaks():
             events.append(
                 (arrow.sent, 2, number, arrow.source, f"to {arrow.peer}: {arrow.words()}")
             )

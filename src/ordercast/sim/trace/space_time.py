@@ -151,7 +151,7 @@ def _wanted(trace: Trace, view: TraceView) -> list[TraceArrow]:
     return [
         arrow
         for arrow in trace.arrows_between(view.start, view.stop)
-        if arrow.kind in view.kinds and (view.quiet or arrow.words())
+        if arrow.kind in view.kinds and (view.quiet or arrow.speaks())
     ]
 
 

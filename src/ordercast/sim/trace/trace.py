@@ -12,7 +12,12 @@ from typing import Any, NamedTuple
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import MessageId
-from ordercast.sim.trace.words import carried_messages, frame_words, message_words
+from ordercast.sim.trace.words import (
+    carried_messages,
+    frame_words,
+    has_items,
+    message_words,
+)
 
 DATA, CONTROL, VOTING, DELIVERY = "data", "control", "voting", "delivery"
 SEND, DELIVER, CLOSE = "send", "deliver", "close"  # beside the kinds of a history's events
@@ -33,6 +38,10 @@ class TraceArrow(NamedTuple):
 
     def words(self) -> str:
         return message_words(self.message) if self.message else frame_words(self.frame)
+
+    def speaks(self) -> bool:
+        """Whether it has words: quicker than finding them."""
+        return self.message is not None or has_items(self.frame) or bool(frame_words(self.frame))
 
     def messages(self) -> list[MessageId]:
         return [self.message] if self.message else list(carried_messages(self.frame))

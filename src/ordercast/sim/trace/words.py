@@ -29,15 +29,15 @@ def frame_words(frame: Any) -> str:
     return ""
 
 
+def has_items(frame: Any) -> bool:
+    return type(frame) is InEpoch and type(frame.frame) is Data
+
+
 def carried_messages(frame: Any) -> Iterator[MessageId]:
     for batch in _batches(frame):
         if batch.incarnation != CLOSING:
             for seq in range(batch.seq, batch.seq + batch.count):
                 yield MessageId(batch.origin, batch.incarnation, batch.group, seq)
-
-
-def carries_close(frame: Any) -> bool:
-    return any(batch.incarnation == CLOSING for batch in _batches(frame))
 
 
 def message_words(message: MessageId) -> str:
