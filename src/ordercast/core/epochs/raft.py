@@ -38,6 +38,7 @@ FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 class VotingTimes:
     beat: int = 50 * MILLISECOND
     election: int = 400 * MILLISECOND  # the least timeout; up to twice that, by rank and term
+    lonely: int = 1_000 * MILLISECOND  # how long nobody need feed a site
 
 
 class Raft:
@@ -73,6 +74,7 @@ class Raft:
         self._heard: dict[Site, int] = {}  # when each last answered this leader
         self._beat = 0
         self._led_at = 0  # when a leader was last heard
+        self.led_by: Site | None = None  # that leader
         for record in records:
             self._replay(record)
         self.committed = self.log.snapshot.upto
@@ -202,6 +204,10 @@ class Raft:
             return True
         return self.leader is not None and now < self._led_at + self.times.election
 
+    def silence(self, now: int) -> int:
+        """How long the last leader has not been heard."""
+        return now - self._led_at
+
     def confirms(self, now: int, peer: Site, index: int, entry: Entry | None) -> bool:
         """Whether this voter's log does not contradict an entry that the peer says is committed. A
         voter that has a leader believes only the leader, and only entries that it has in its own
@@ -238,7 +244,7 @@ class Raft:
             self._ballot(term, None)
         self.role, self.leader = FOLLOWER, leader
         if leader is not None:
-            self._led_at = now
+            self._led_at, self.led_by = now, leader
         self._wait(now)
 
     # --- replication ------------------------------------------------------------------------------

@@ -213,7 +213,11 @@ class Cluster:
 
     def voting_times(self) -> VotingTimes:
         suspect = self.timeouts.suspect
-        return VotingTimes(beat=suspect // _BEATS, election=suspect)
+        # No timeout follows another: voters stand before a silent manager is suspected, and sites
+        # knock at it so early that they can report its silence by then.
+        beat = suspect // _BEATS
+        lonely = min(suspect // 3, VotingTimes.lonely)
+        return VotingTimes(beat, election=suspect // 2, lonely=lonely)
 
     @property
     def policy(self) -> str:
