@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from ordercast.model.envelope import HeaderRun, HeaderRuns
 from ordercast.model.groups import Group, Site
 from ordercast.net.admin.frames import ACCEPTED, ORDERED, STABLE, STAGES
 
@@ -11,14 +12,18 @@ class ClientRequest:
     """One request: a batch of payloads to one target; its stages are those of all its messages."""
 
     __slots__ = (
-        "again", "count", "error", "group", "number", "payloads", "seq", "sites", "size", "stage",
-        "target", "waiters",
+        "again", "count", "error", "group", "groups", "headers", "number", "payloads", "seq",
+        "sites", "size", "stage", "target", "waiters",
     )  # fmt: skip
 
-    def __init__(self, number: int, target: Group, sites: tuple[Site, ...]) -> None:
+    def __init__(
+        self, number: int, target: Group, sites: tuple[Site, ...], groups: tuple[Group, ...] = ()
+    ) -> None:
         self.number = number
         self.target = target
         self.sites = sites
+        self.groups = groups
+        self.headers: list[HeaderRun] = []
         self.payloads: list[bytes] = []  # dropped when accepted
         self.count = 0
         self.size = 0
@@ -29,8 +34,10 @@ class ClientRequest:
         self.error: Exception | None = None
         self.waiters: list[tuple[int, asyncio.Future[None]]] = []
 
-    def add(self, payloads: Sequence[bytes], size: int) -> int:
+    def add(self, payloads: Sequence[bytes], size: int, headers: HeaderRuns = ()) -> int:
         """More payloads; the index of the last."""
+        for run in headers:
+            self.headers.append(HeaderRun(self.count + run.first, run.count, run.items))
         self.payloads.extend(payloads)
         self.count += len(payloads)
         self.size += size
@@ -40,7 +47,7 @@ class ClientRequest:
         if stage <= self.stage:
             return
         self.stage, self.group, self.seq = stage, group, seq
-        self.payloads = []
+        self.payloads, self.headers = [], []
         left = []
         for wanted, future in self.waiters:
             if wanted > stage:
@@ -51,7 +58,7 @@ class ClientRequest:
 
     def failed(self, error: Exception) -> None:
         self.error = error
-        self.payloads = []
+        self.payloads, self.headers = [], []
         self.interrupt(error)
 
     def interrupt(self, error: Exception) -> None:

@@ -248,6 +248,7 @@ class Cluster:
                 suspect=self.timeouts.suspect,
                 hold=self.timeouts.hold,
             ),
+            grants=self.grants,
         )
 
 

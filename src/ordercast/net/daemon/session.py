@@ -7,9 +7,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from ordercast.core.batches import NO_LABEL, Label
+from ordercast.model.envelope import Envelope, unpack_body
 from ordercast.model.errors import Error, UnknownGroup
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group
-from ordercast.model.messages import unpack_payloads
 from ordercast.net.admin.frames import (
     ACCEPTED,
     ORDERED,
@@ -50,10 +52,13 @@ class ClientSession:
     before the client hears it.
     """
 
-    def __init__(self, site: RunningSite, client: bytes, limits: ClientLimits) -> None:
+    def __init__(
+        self, site: RunningSite, client: bytes, limits: ClientLimits, subject: ClientSubject
+    ) -> None:
         self.site = site
         self.client = client
         self.limits = limits
+        self.subject = subject
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
@@ -167,10 +172,7 @@ class ClientSession:
             while self._queue:
                 frame = self._queue[0]
                 try:
-                    payloads = unpack_payloads(frame.body)
-                    if len(payloads) != frame.count:
-                        raise Error(f"request {frame.number} has not {frame.count} payloads")
-                    receipt = await self._submit(frame, payloads)
+                    receipt = await self._submit(frame)
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
@@ -182,11 +184,23 @@ class ClientSession:
         finally:
             self._sending = False
 
-    async def _submit(self, frame: Send, payloads: list[bytes]) -> Receipt:
-        request = (self.client, frame.number)
+    async def _submit(self, frame: Send) -> Receipt:
+        """The site that takes a message says when it was sent, and who the members of its groups
+        are; what a client says of that does not count."""
+        body, label = unpack_body(frame.body), NO_LABEL
+        if isinstance(body, Envelope):
+            body.check(listed=bool(frame.sites))
+            payloads, label = body.payloads, Label(body.headers, body.groups)
+        else:
+            payloads = body
+        if len(payloads) != frame.count:
+            raise Error(f"request {frame.number} has not {frame.count} payloads")
+        sender, request = self.site.sender, (self.client, frame.number)
+        if label.groups:
+            return await sender.send_to_groups(payloads, label, request, self.subject)
         if frame.sites:
-            return await self.site.sender.multicast_to(frame.sites, payloads, request)
-        return await self.site.sender.multicast_many(frame.group, payloads, request)
+            return await sender.send_listed(frame.sites, payloads, label, request, self.subject)
+        return await sender.send_batch(frame.group, payloads, label, request, self.subject)
 
     # --- what becomes of it -----------------------------------------------------------------------
 

@@ -30,7 +30,15 @@ def _with_readers(db: sqlite3.Connection) -> None:
     )
 
 
-STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {3: _with_readers}
+def _with_envelopes(_: sqlite3.Connection) -> None:
+    """Bodies may be envelopes, and records may be of grants: rows keep their form, and older
+    programs must not read them."""
+
+
+STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
+    3: _with_readers,
+    4: _with_envelopes,
+}
 """By format: the step from it to the next. A step calls `db.execute` only, because `executescript`
 commits, and it uses nothing of this program that may change later."""
 
