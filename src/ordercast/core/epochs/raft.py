@@ -32,6 +32,7 @@ from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
 _ENTRIES = 64  # at most, in one frame
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
+_BEATS = 10  # of the manager, in the time after which it is suspected
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,12 @@ class VotingTimes:
     beat: int = 50 * MILLISECOND
     election: int = 400 * MILLISECOND  # the least timeout; up to twice that, by rank and term
     lonely: int = 1_000 * MILLISECOND  # how long nobody need feed a site
+
+    @classmethod
+    def within(cls, suspect: int) -> "VotingTimes":
+        """So that no timeout follows another: voters stand before a silent manager is suspected,
+        and sites knock at it so early that they can report its silence by then."""
+        return cls(suspect // _BEATS, suspect // 2, min(suspect // 3, cls().lonely))
 
 
 class Raft:

@@ -27,7 +27,6 @@ from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.plan.advice import AUTO, advise
 
 _LIMITS = Limits()
-_BEATS = 10  # of the manager, in the time after which it is suspected
 DIR_VARIABLE = "ORDERCAST_DIR"  # of the environment: another directory than the file says
 FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
 
@@ -212,12 +211,7 @@ class Cluster:
         return agreed
 
     def voting_times(self) -> VotingTimes:
-        suspect = self.timeouts.suspect
-        # No timeout follows another: voters stand before a silent manager is suspected, and sites
-        # knock at it so early that they can report its silence by then.
-        beat = suspect // _BEATS
-        lonely = min(suspect // 3, VotingTimes.lonely)
-        return VotingTimes(beat, election=suspect // 2, lonely=lonely)
+        return VotingTimes.within(self.timeouts.suspect)
 
     @property
     def policy(self) -> str:
