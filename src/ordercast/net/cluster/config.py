@@ -111,6 +111,7 @@ class Cluster:
     unnamed_reader: bool = True  # an application reads without a name, and is waited for
     open: bool = False
     insecure: bool = False
+    log: str = "text"  # or "json": the form of the daemons' logs
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None
