@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.spark_options import option_of, session_options, spark_arguments
+from ordercast.sim.trace.exports import require_writable
 
 DESCRIPTION = """\
 Judge a history: was every message delivered once, as it was sent, to all members and
@@ -45,20 +47,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--run", metavar="NAME", dest="runs", nargs="+", action="extend",
         help="judge only these runs of the history (default: all)",
     )  # fmt: skip
+    parser.add_argument(
+        "--draw", metavar="FILE.svg", help="draw the first violation (others: FILE-CHECK.svg)"
+    )
     parser.add_argument("--violations", metavar="DIR", help="write every violation as Parquet")
     spark_arguments(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="say which Java is used")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.draw is not None:
+        require_writable(args.draw, "--draw")
+        if not args.draw.endswith(".svg"):
+            raise UsageError(f"--draw {args.draw}: the name must end in .svg")
     engine = _chosen(args) if args.engine == "auto" else args.engine
     found = _in_memory(args) if engine == "memory" else _on_spark(args)
+    drawn = [] if args.draw is None else _draw(found, Path(args.draw))
     if args.json:
-        print_json(found)
+        print_json({**found, **({} if args.draw is None else {"drawn": drawn})})
     else:
         print(as_text(found))
         if args.violations is not None:
             print(f"violations   {args.violations}")
+        for file in drawn:
+            print(f"drawn        {file}")
     return GOOD if found["ok"] else INCOMPLETE
 
 
@@ -76,6 +88,21 @@ def _chosen(args: argparse.Namespace) -> str:
     return engine
 
 
+def _draw(found: dict[str, Any], target: Path) -> list[str]:
+    """A picture of each check's witness; the first has the name that was asked for."""
+    from ordercast.web.witness_picture import draw_witness
+
+    files: list[str] = []
+    for name, witness in found["witnesses"].items():
+        file = target.with_name(f"{target.stem}-{name}.svg") if files else target
+        try:
+            file.write_text(draw_witness(name, witness) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--draw {file}: {reason(error)}") from None
+        files.append(str(file))
+    return files
+
+
 def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
     from ordercast.check.report import check_history
     from ordercast.check.runs import choose_runs, named_runs, require_runs
@@ -84,11 +111,14 @@ def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
     for name in SPARK_OPTIONS:
         if getattr(args, name):
             raise UsageError(f"{option_of(name)} needs --engine spark")
-    history = read_history(Path(args.history))
-    if args.runs:
-        require_runs(args.runs, named_runs(history))
-        history = choose_runs(history, args.runs)
-    return check_history(history, causal=args.causal).as_json()
+    with ProgressLine(0.0) as lines:
+        lines.show(f"reading {args.history}")
+        history = read_history(Path(args.history))
+        if args.runs:
+            require_runs(args.runs, named_runs(history))
+            history = choose_runs(history, args.runs)
+        lines.show(f"judging {len(history.deliveries):,} deliveries")
+        return check_history(history, causal=args.causal).as_json()
 
 
 def _on_spark(args: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ordercast.model.time_left import time_left
+
 if TYPE_CHECKING:
     from pyspark import StatusTracker
     from pyspark.sql import SparkSession
@@ -99,10 +101,12 @@ def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> N
         tracker = session.sparkContext.statusTracker()
     except Exception:  # Spark Connect has no such thing: the words must do
         tracker = None
+    pace = _Pace()
     shown = done.wait(_QUIET_S)
     while not done.wait(_EVERY_S):
         finished, total = _tasks(tracker) if tracker is not None else (0, 0)
-        _write(line(word.text, finished, total, shutil.get_terminal_size().columns))
+        text = word.text + pace.left(word.text, time.monotonic())
+        _write(line(text, finished, total, shutil.get_terminal_size().columns))
         shown = True
     if shown:
         _write("")
@@ -119,6 +123,25 @@ def _tasks(tracker: "StatusTracker") -> tuple[int, int]:
                 finished += counts.numCompletedTasks
                 total += counts.numTasks
     return finished, total
+
+
+class _Pace:
+    """How fast a count of `3 of 12` grows. State: what is counted, and where and when it began."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._first = 0
+        self._since = 0.0
+
+    def left(self, text: str, now: float) -> str:
+        counted = _COUNTED.search(text)
+        if counted is None:
+            return ""
+        done, total = (int(number.replace(",", "")) for number in counted.groups())
+        what = text[: counted.start()] + text[counted.end() :]
+        if what != self._what:
+            self._what, self._first, self._since = what, done, now
+        return time_left(now - self._since, done - self._first, total - self._first)
 
 
 def line(text: str, finished: int, total: int, width: int) -> str:

@@ -5,7 +5,6 @@ only when the JVM does not start. pyspark is imported when a session is opened, 
 package is told in one line.
 """
 
-import _thread
 import importlib
 import logging
 import os
@@ -111,7 +110,9 @@ def _interruptible() -> Iterator[None]:
 
     def unraisable(lost: Any) -> None:
         if lost.exc_type is KeyboardInterrupt:
-            threading.Timer(_AGAIN_S, _thread.interrupt_main).start()  # not within this hook
+            main = threading.main_thread().ident or 0
+            again = (main, signal.SIGINT)
+            threading.Timer(_AGAIN_S, signal.pthread_kill, again).start()  # not within this hook
         else:
             hook(lost)
 
