@@ -9,7 +9,7 @@ from ordercast.plan.advice import advise, check_options
 from ordercast.plan.options import TABLE
 from ordercast.plan.protocols import advise_protocol
 from ordercast.plan.report import as_json, as_text, trade_off_lines
-from ordercast.plan.trade_off import trade_off
+from ordercast.plan.trade_off import Step, trade_off
 from ordercast.sim.network_model import model_of
 from ordercast.sim.networks import parse_network
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         model=model,
     )
     advice = advise_protocol(plan, table, args.builder, model)
-    steps = ()
+    steps: tuple[Step, ...] = ()
     if args.trade_off:
         steps = trade_off(table, args.builder, args.branching, args.tie, model)
     seconds = time.perf_counter() - started
