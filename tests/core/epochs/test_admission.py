@@ -42,6 +42,7 @@ class Around:
         self.lasts: dict[str, int] = {}  # another object whenever the layout changes
         self.frozen: set[str] = set()
         self.features: tuple[str, ...] = ()
+        self.count = 1  # records of the layout: the cluster is founded
         self.labels: dict[bytes, tuple[HeaderItems, tuple[str, ...]]] = {}  # by payload
         self.times: dict[bytes, int] = {}  # when a message with this payload was first reserved
         self.is_open = self.has_room = True
@@ -471,6 +472,29 @@ def test_headers_are_refused_and_nothing_is_reserved_until_all_sites_have_them()
     assert unpack_body(admission.queue[0].body()) == Envelope(
         [b"plain", b"with"], 0, (HeaderRun(1, 1, (("colour", b"red"),)),)
     )
+
+
+def test_headers_wait_until_the_cluster_is_founded() -> None:
+    around = Around(Options())
+    around.count = 0
+    admission = Admission(cast(Origin, around))
+    label = label_of({"colour": b"red"}, 1)
+    assert admission.reserve("alpha", b"x", 1, label) == 0
+    assert admission.reserve_batch("alpha", [b"x"], None, 1, label) == 0
+    assert admission.reserve_listed(LIST, [b"x"], None, 1, label)[1] == 0
+    assert admission.reserve("alpha", b"plain", 1) == 1
+    turn = admission.stand_in_line(1, 10 + label.size)
+    assert admission.grant() == [turn]
+    assert admission.reserve("alpha", b"x", 1, label, turn=turn) == 0
+    assert not turn.granted, "another may have the room meanwhile"
+    around.count, around.features = 1, (HEADERS,)
+    assert admission.grant() == [turn]
+    assert admission.reserve("alpha", b"x", 1, label, turn=turn) == 2
+    admission.leave_line(turn)
+    turn = admission.stand_in_line(1, 10 + label.size)
+    around.features = ()  # or it was founded by an older release
+    with pytest.raises(ConfigError, match="does not use them yet"):
+        admission.reserve("alpha", b"x", 1, label, turn=turn)
 
 
 def test_a_batch_larger_than_the_window_goes_alone_and_is_not_overtaken() -> None:

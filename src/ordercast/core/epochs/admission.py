@@ -229,7 +229,7 @@ class Admission:
         Error if the message can go nowhere."""
         self.settle()
         if HEADERS not in self._origin.layout.features:
-            sent_ns, label = 0, unlabelled(label)
+            sent_ns, label = 0, self._told(label)
         if group not in self._last:
             self._begin(self._last, group, ())
         if type(payload) is not bytes or len(payload) > self._message_bytes:
@@ -237,7 +237,7 @@ class Admission:
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
         size = len(payload) + PER_MESSAGE + label.size
-        if not self._admits(1, size, turn):
+        if not self._admits(1, size, turn, label):
             return 0
         seq = self._last[group] = self._last[group] + 1
         batch = self._filling.get(group)
@@ -276,14 +276,14 @@ class Admission:
         """The last seq of a batch that is ordered as one. In all else as `reserve`."""
         self.settle()
         if HEADERS not in self._origin.layout.features:
-            sent_ns, label = 0, unlabelled(label)
+            sent_ns, label = 0, self._told(label)
         size = batch_bytes(payloads, self._message_bytes, label)
         if group not in self._last:
             self._begin(self._last, group, ())
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
         batch = Reservation(group, (), 0, payloads, size, sent_ns, label, request)
-        return self._reserve(self._last, batch, turn)
+        return self._reserve(self._last, batch, turn, label)
 
     def reserve_listed(
         self,
@@ -299,7 +299,7 @@ class Admission:
         seq."""
         self.settle()
         if HEADERS not in self._origin.layout.features:
-            sent_ns, label = 0, unlabelled(label)
+            sent_ns, label = 0, self._told(label)
         size = batch_bytes(payloads, self._message_bytes, label)
         members = self._origin.layout.listed(sites)
         group = implicit_group(members)
@@ -309,7 +309,7 @@ class Admission:
         else:
             self._origin.domain(group, members)  # raises if there is none
         batch = Reservation(group, members, 0, payloads, size, sent_ns, label, request)
-        return group, self._reserve(self._last_listed, batch, turn)
+        return group, self._reserve(self._last_listed, batch, turn, label)
 
     def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
         """Look up the last seq of the group, before the first message of this run to it."""
@@ -317,9 +317,11 @@ class Admission:
         self._window.require_stream(group, members)
         last[group] = self._window.next_seq(group) - 1
 
-    def _reserve(self, last: dict[Group, int], batch: Reservation, turn: Turn | None) -> int:
+    def _reserve(
+        self, last: dict[Group, int], batch: Reservation, turn: Turn | None, label: Label
+    ) -> int:
         count, group = len(batch.payloads), batch.group
-        if not self._admits(count, batch.size, turn):
+        if not self._admits(count, batch.size, turn, label):
             return 0
         if self._causal:
             self._filling.clear()
@@ -333,12 +335,22 @@ class Admission:
         last[group] += count
         return last[group]
 
-    def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
+    def _told(self, label: Label) -> Label:
+        """What of a label goes with messages, where the layout has not adopted `HEADERS`."""
+        return label if label.headers and not self.founded else unlabelled(label)
+
+    @property
+    def founded(self) -> bool:
+        """Whether it is known which features the cluster was founded with."""
+        return self._origin.layout.count > 0
+
+    def _admits(self, messages: int, size: int, turn: Turn | None, label: Label) -> bool:
         """Whether there is room and nobody in line, or the room was granted in line. No seq is
-        given while the site is closed, or before `follow` has looked at a new layout."""
+        given while the site is closed, or before `follow` has looked at a new layout; nor, with
+        headers, before the cluster is founded."""
         if self._causal:
             self._window.require_past()
-        ready = self._is_current() and self.open()
+        ready = self._is_current() and self.open() and (self.founded or not label.headers)
         if turn is None:
             return ready and not self._line and self._has_room(messages, size)
         if not ready:
@@ -464,6 +476,8 @@ class Admission:
         """Reserve and accept at once, for a driver that does not gather. Returns the first seq. The
         site is open, and the batch has a domain. Nothing is changed when this raises."""
         if HEADERS not in self._origin.layout.features:
+            if label.headers and not self.founded:
+                raise NotInMajority("headers wait until the cluster is founded")
             sent_ns, label = 0, unlabelled(label)
         batch_bytes(payloads, self._message_bytes, label)
         self._window.require_stream(group, members)

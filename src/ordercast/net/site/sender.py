@@ -15,7 +15,7 @@ from ordercast.model.arguments import plain, require_names
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import Headers
-from ordercast.net.site.presence import Presence
+from ordercast.net.site.presence import NOT_FOUNDED, Presence
 from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
 
 TURN_BYTES = BATCH_BYTES - 4_096
@@ -78,7 +78,7 @@ class SiteSender:
             label = label_of(headers, 1) if headers else NO_LABEL
             seq = self.admission.reserve(group, payload, time_ns(), label)
         if not seq:
-            raise self._no_room()
+            raise self._no_room(label)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
@@ -172,8 +172,10 @@ class SiteSender:
         if self._presence.hopeless:
             raise NotInMajority(self._presence.why_not() or "")
 
-    def _no_room(self) -> WindowFull | NotInMajority:
+    def _no_room(self, label: Label) -> WindowFull | NotInMajority:
         why = self._presence.why_not()
+        if label.headers and not self.admission.founded:
+            why = why or f"{NOT_FOUNDED}: headers wait until the cluster is"
         return self.admission.window_full() if why is None else NotInMajority(why)
 
     # --- waiting for room -------------------------------------------------------------------------
