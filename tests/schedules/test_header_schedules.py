@@ -31,9 +31,9 @@ def test_headers_change_nothing_but_what_is_delivered(kind: str) -> None:
 def test_the_same_seed_sends_the_same_with_and_without_headers() -> None:
     config = schedule("propagation", 3)
     plain = list(workload.submissions(config, 3))
-    labelled = list(workload.submissions(replace(config, headers=0.3), 3))
-    assert [one._replace(headers=()) for one in labelled] == plain
-    share = sum(bool(one.headers) for one in labelled) / len(labelled)
+    with_headers = list(workload.submissions(replace(config, headers=0.3), 3))
+    assert [one._replace(headers=()) for one in with_headers] == plain
+    share = sum(bool(one.headers) for one in with_headers) / len(with_headers)
     assert 0.1 < share < 0.6
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json
+from ordercast.cli.progress_line import ProgressLine
 
 DESCRIPTION = """\
 Judge a history: was every message delivered once, as it was sent, to all members and
@@ -60,7 +61,11 @@ def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
     for option in ("violations", "master", "memory"):
         if getattr(args, option) is not None:
             raise UsageError(f"--{option} needs --engine spark")
-    return check_history(read_history(Path(args.history)), causal=args.causal).as_json()
+    with ProgressLine(0.0) as lines:
+        lines.show(f"reading {args.history}")
+        history = read_history(Path(args.history))
+        lines.show(f"judging {len(history.deliveries):,} deliveries")
+        return check_history(history, causal=args.causal).as_json()
 
 
 def _on_spark(args: argparse.Namespace) -> dict[str, Any]:

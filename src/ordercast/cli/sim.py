@@ -18,6 +18,7 @@ from ordercast.cli.progress_line import ProgressLine
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.model.notation import require_known
+from ordercast.model.time_left import time_left
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.options import OPTIONS, SCHEDULED, TABLE, configure
 from ordercast.sim.result import SimResult
@@ -128,10 +129,10 @@ def _progress(config: SimConfig, lines: ProgressLine) -> Callable[[int, int], No
 
     def line(events: int, now: int) -> str:
         share = min(99, int(100 * now / sending_ns)) if sending_ns else 99
-        rate = events / (time.monotonic() - begun)
+        took_s = time.monotonic() - begun
         return (
-            f"{share:3d} % of the sending, {now / 1e9:.1f} s simulated,"
-            f" {events:,} events ({rate:,.0f}/s)"
+            f"{share:3d} % of the sending, {now / 1e9:,.1f} s simulated,"
+            f" {events:,} events ({events / took_s:,.0f}/s){time_left(took_s, now, sending_ns)}"
         )
 
     return lambda events, now: lines.tell(lambda: line(events, now))

@@ -10,7 +10,8 @@ from msgspec.structs import asdict
 
 from ordercast.cli.command import GOOD, MISSING, UsageError, whole_number
 from ordercast.cli.destination import destination
-from ordercast.cli.runtime import cluster_arguments, print_line
+from ordercast.cli.runtime import cluster_arguments, print_line, say
+from ordercast.model.names import nearest
 from ordercast.net.client.destinations import Destination, LocalDestination
 
 DESCRIPTION = """\
@@ -23,6 +24,7 @@ it."""
 EXAMPLE = """\
 example:
   ordercast tail cluster.toml --site a --start 1
+  ordercast tail cluster.toml --site a --group alpha
   ordercast tail cluster.toml --site a --count 10 --json"""
 
 
@@ -36,6 +38,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1),
         metavar="POSITION",
         help="the first position (default: the first that is not confirmed)",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        metavar="GROUP",
+        help="messages of this group only; may be given again",
     )
     parser.add_argument(
         "--count", type=whole_number(1), metavar="N", help="end after so many (default: never)"
@@ -62,7 +70,12 @@ def run(args: argparse.Namespace) -> int:
 async def _tail(place: Destination, args: argparse.Namespace) -> None:
     left = args.count
     async with place.client(args.site or "") as client:
+        for group in args.group or ():
+            if group not in client.groups:  # it may have been there, or come
+                say(f"there is no group {group!r} now{nearest(group, client.groups)}")
         async for item in client.deliveries(args.start, observe=True):
+            if args.group and not _is_of(item, args.group):
+                continue
             if args.json:
                 print_line(_as_json(item))
             else:
@@ -71,6 +84,13 @@ async def _tail(place: Destination, args: argparse.Namespace) -> None:
                 left -= 1
                 if not left:
                     return
+
+
+def _is_of(item: Any, groups: list[str]) -> bool:
+    """Whether it is a message to one of the groups, perhaps among others, or no message at all."""
+    if _is_opening(item) or _is_rollback(item):
+        return True
+    return any(group in groups for group in (item.group, *getattr(item, "groups", ())))
 
 
 def _is_opening(item: Any) -> bool:

@@ -11,7 +11,7 @@ from ordercast.model.headers import HeaderItems
 _DIGEST_BYTES = 8
 _WITH_HEADERS = b"headers"  # so that no payload has the digest of another one with headers
 _LATER = {Sent: (3, 2), Delivered: (3, 3)}
-"""How many fields at the end of a row came later, first those of requests, then of labels."""
+"""How many fields at the end of a row came later, first those of requests, then of headers."""
 _encode = msgspec.msgpack.Encoder().encode
 
 

@@ -97,11 +97,11 @@ def _has_no_room(place: Place) -> bool:
         return False
     limits, payloads = member.options.limits, place.waiting[0].payloads()
     told = HEADERS in member.layout.features
-    label, sent_ns = place.waiting[0].label(), member.now if told else 0
+    extras, sent_ns = place.waiting[0].extras(), member.now if told else 0
     messages, size = member.window.unstable_both()
     return (
         messages + len(payloads) > limits.window_messages
-        or size + len(packed_body(payloads, sent_ns, label.headers, ())) > limits.window_bytes
+        or size + len(packed_body(payloads, sent_ns, extras.headers, ())) > limits.window_bytes
     )
 
 

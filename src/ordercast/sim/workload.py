@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ordercast.core.batches import NO_LABEL, Label
+from ordercast.core.batches import NO_EXTRAS, Extras
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.envelope import HeaderRun
 from ordercast.model.groups import Group, GroupTable, Site
@@ -39,10 +39,10 @@ class Submission(NamedTuple):
     def payloads(self) -> list[bytes]:
         return [payload_of(self.number + place, size) for place, size in enumerate(self.sizes)]
 
-    def label(self) -> Label:
+    def extras(self) -> Extras:
         if not self.headers:
-            return NO_LABEL
-        return Label((HeaderRun(0, len(self.sizes), self.headers),))
+            return NO_EXTRAS
+        return Extras((HeaderRun(0, len(self.sizes), self.headers),))
 
 
 def payload_of(number: int, size: int) -> bytes:

@@ -292,13 +292,13 @@ class World(Driver):
         while place.waiting:
             submission = place.waiting[0]
             group = submission.group
-            payloads, label = submission.payloads(), submission.label()
+            payloads, extras = submission.payloads(), submission.extras()
             try:
                 if submission.members:
                     members = submission.members
-                    group, seq = site.submit_to(local, members, payloads, None, local, label)
+                    group, seq = site.submit_to(local, members, payloads, None, local, extras)
                 else:
-                    seq = site.submit(local, group, payloads, None, local, label)
+                    seq = site.submit(local, group, payloads, None, local, extras)
             except (WindowFull, NotInMajority, UnknownGroup, CrossDomain) as why:
                 waits = submission.headers and not site.admission.founded
                 if isinstance(why, WindowFull) or is_away(site) or waits:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordercast.core.batches import NO_LABEL, Label
+from ordercast.core.batches import NO_EXTRAS, Extras
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
@@ -66,12 +66,14 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
 from ordercast.model.features import known_features, lacking
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch
-from ordercast.model.options import MILLISECOND, NEVER, Options
+from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClientChange,
     ClosedPart,
     Fed,
     Feed,
@@ -85,7 +87,6 @@ from ordercast.wire.frames import Data
 from ordercast.wire.items import total_weight
 from ordercast.wire.voting import Install
 
-_LONELY = 1_000 * MILLISECOND
 _MOST_EARLY = 1_024  # frames,
 _EARLY_BYTES = 16_777_216  # or so many bytes of them
 
@@ -139,7 +140,7 @@ class Member:
         self._late: list[tuple[Site, SiteFrame]] = []
         self.delivering: list[Shown] = []
         self.receipts: list[StageReached] = []
-        self._wishes = Wishes()
+        self._wishes = Wishes(name)
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
         self._stirred = True  # something happened since `_manage` that belongs to no one epoch
         self._due = 0  # when `_manage` must run again in any case
@@ -168,7 +169,7 @@ class Member:
         for engine in self.engines.values():
             engine.start(now)
         self.raft.start(now)
-        self._lonely_at = now if self.boot > 1 else now + _LONELY
+        self._lonely_at = now if self.boot > 1 else now + self.raft.times.lonely
 
     def make(
         self, domain: Domain, checkpoint: Checkpoint, records: Sequence[Record] = ()
@@ -205,20 +206,20 @@ class Member:
 
     def submit(
         self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None,
-        sent_ns: int = 0, label: Label = NO_LABEL,
+        sent_ns: int = 0, extras: Extras = NO_EXTRAS,
     ) -> int:  # fmt: skip
         """Accept a batch at once. Returns its first seq. Nothing is changed when this raises."""
         self._hear(now, group, ())
-        return self.admission.submit(now, group, (), payloads, request, sent_ns, label)
+        return self.admission.submit(now, group, (), payloads, request, sent_ns, extras)
 
     def submit_to(
         self, now: int, sites: Sequence[Site], payloads: list[bytes],
-        request: RequestName | None = None, sent_ns: int = 0, label: Label = NO_LABEL,
+        request: RequestName | None = None, sent_ns: int = 0, extras: Extras = NO_EXTRAS,
     ) -> tuple[Group, int]:  # fmt: skip
         """As `submit`, for listed sites. Returns the name of their group, and the first seq."""
         group = implicit_group(members := self.layout.listed(sites))
         self._hear(now, group, members)
-        seq = self.admission.submit(now, group, members, payloads, request, sent_ns, label)
+        seq = self.admission.submit(now, group, members, payloads, request, sent_ns, extras)
         return group, seq
 
     def _hear(self, now: int, group: Group, members: tuple[Site, ...]) -> None:
@@ -268,12 +269,15 @@ class Member:
         home = self.layout.home(self.name)
         return self.flush.delivered if home is None else self.engines[home.epoch].position
 
-    def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
-        """Ask for a change. Its outcome comes in an outbox. After a restart, ask again."""
+    def ask(
+        self, now: int, change: str, edits: tuple[Edit, ...], subject: ClientSubject | None = None
+    ) -> None:
+        """Ask for a change, for this site or for a client of its daemon. Its outcome comes in an
+        outbox. After a restart, ask again."""
         self.now = now
         self._stirred = True
         check_change(change, edits)
-        self._wishes.want(now, change, edits, self.layout)
+        self._wishes.want(now, change, edits, subject, self.layout)
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -306,8 +310,8 @@ class Member:
         elif isinstance(frame, Knock):
             if self.hearing.receive(peer, frame) and self._excludes:
                 self.closings.tell_manager()
-        elif isinstance(frame, ChangeRequest):
-            self.manager.ask(frame)
+        elif isinstance(frame, (ChangeRequest, ClientChange)):
+            self.manager.ask(peer, frame)
         elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)
         elif not isinstance(frame, InEpoch) and self.sources.may_vote(peer):
@@ -377,7 +381,7 @@ class Member:
             self.fold_committed(self.raft)
         caught, entries = self.sources.caught(peer, frame), self.sources.entries(peer, frame)
         self.manager_at = peer
-        self._lonely_at = self.now + _LONELY
+        self._lonely_at = self.now + self.raft.times.lonely
         if caught is not None:
             self._catch_up(frame.folded, caught)
         self.hearing.doubt(frame.doubted)
@@ -639,10 +643,10 @@ class Member:
 
     def _ask_again(self, now: int) -> None:
         """Tell the voters of changes that are wanted here."""
-        frames = self._wishes.due(now)
+        frames = self._wishes.due(now, self.layout)
         for frame in frames:
             if self.manager.leads:
-                self.manager.ask(frame)
+                self.manager.ask(self.name, frame)
             for voter in self.layout.voters:
                 if voter != self.name:
                     self.say(voter, frame)
@@ -652,9 +656,9 @@ class Member:
     def _complain(self, now: int) -> None:
         """If nobody feeds this site, tell the voters where it is: the manager may be new."""
         if self.manager.leads:
-            self._lonely_at = now + _LONELY
+            self._lonely_at = now + self.raft.times.lonely
         elif now >= self._lonely_at:
-            self._lonely_at = now + _LONELY
+            self._lonely_at = now + self.raft.times.lonely
             if self.manager_at is not None:  # perhaps only this direction of the link works
                 self.hearing.doubt((self.manager_at,))
             for voter in self.layout.voters:

@@ -10,12 +10,16 @@ from ordercast.model.epochs import (
     AddSite,
     AddVoter,
     Edit,
+    Grant,
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    RevokeCertificate,
     UseBuilder,
+    UseGrants,
+    Withdraw,
 )
 from ordercast.model.groups import Group, Site
 
@@ -115,7 +119,19 @@ def edit_told(edit: Edit) -> str:
         return f"site {edit.site} becomes a voter"
     if isinstance(edit, RemoveVoter):
         return f"site {edit.site} is a voter no longer"
+    if isinstance(edit, Grant | Withdraw | UseGrants | RevokeCertificate):
+        return _grant_told(edit)
     where = f" where {edit.site} is" if edit.site else ""
     if isinstance(edit, UseBuilder):
         return f"builder {edit.builder}{where}"
     return f"protocol {edit.protocol}{where}"
+
+
+def _grant_told(edit: Grant | Withdraw | UseGrants | RevokeCertificate) -> str:
+    if isinstance(edit, Grant):
+        return f"{edit.subject} is granted {', '.join(edit.acts)}"
+    if isinstance(edit, Withdraw):
+        return f"{edit.subject} is granted {', '.join(edit.acts) or 'anything'} no longer"
+    if isinstance(edit, UseGrants):
+        return f"the {len(edit.lines)} grants of the cluster file"
+    return f"the certificate {edit.fingerprint[:16]}… of {edit.subject} is revoked"

@@ -101,6 +101,12 @@ class NamedBatches:
         elif self._cursor is not None:
             self._stream.leave(self._cursor)
 
+    def admit_again(self) -> None:
+        """Raise what `admit` raises, if it allows the reader's groups no longer."""
+        row = self._row if self._turn is None else self._turn.reader.row
+        if self._admit is not None and row is not None:
+            self._admit(row.groups)
+
     @property
     def attempt(self) -> int:
         """The attempt that the follower has come to."""

@@ -12,18 +12,20 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from ordercast.core.epochs.admission import SeqRange
+from ordercast.core.epochs.granting import about_grants, granted, needed_for
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.version import __version__
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
-from ordercast.net.site.changes import ChangeRequests, new_change_name
+from ordercast.net.site.changes import ChangeRequests, new_change_name, require_change
 from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
@@ -32,6 +34,7 @@ from ordercast.net.site.meters.passages import Passages
 from ordercast.net.site.meters.traffic import Traffic
 from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
+from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.replica_digests import DigestExchange
@@ -83,21 +86,7 @@ class RunningSite:
         self.boot = store.boot
         self.store = store
         self.started_ns = time.time_ns()
-        self.core = Member(
-            site,
-            begun.layout,
-            cluster.options(),
-            cluster.build,
-            boot=store.boot,
-            store=store.store_number,
-            times=cluster.voting_times(),
-            records=store.restored(),
-            gone=cluster.retired,
-        )
-        if self.core.declared_lost:
-            raise ConfigError(_barred(site, store))
-        if self.core.lacks:
-            raise ConfigError(_too_old(self.core))
+        self.core = self._open_core()
         self._used = self.core.layout.features  # as the transport was told
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
@@ -122,7 +111,10 @@ class RunningSite:
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
         )
         self.stages = self._open_stages()
-        self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
+        self.permits = Permits(site, lambda: self.core.layout, cluster.grants)
+        self.sender = SiteSender(
+            self.core, self.presence, self.stages, self.driver.wake, self.permits
+        )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
@@ -135,6 +127,25 @@ class RunningSite:
         self._failing: asyncio.Task[None] | None = None
         self.on_failed: Callable[[], None] | None = None
         self._looking: asyncio.TimerHandle | None = None
+
+    def _open_core(self) -> Member:
+        cluster, store = self.cluster, self.store
+        core = Member(
+            self.site,
+            self._begun.layout,
+            cluster.options(),
+            cluster.build,
+            boot=store.boot,
+            store=store.store_number,
+            times=cluster.voting_times(),
+            records=store.restored(),
+            gone=cluster.retired,
+        )
+        if core.declared_lost:
+            raise ConfigError(_barred(self.site, store))
+        if core.lacks:
+            raise ConfigError(_too_old(core))
+        return core
 
     def _open_stream(self, embedded: bool) -> Stream:
         store, limits, opened = self.store, self.cluster.limits, self.store.opened()
@@ -323,10 +334,20 @@ class RunningSite:
 
     # --- what its application asks ----------------------------------------------------------------
 
-    async def change(self, edits: tuple[Edit, ...], name: str = "") -> None:
+    async def change(
+        self, edits: tuple[Edit, ...], name: str = "", subject: ClientSubject | None = None
+    ) -> None:
+        """`subject`: who asks, if it is not this site's own application."""
         if self._closed is not None:
             raise Error(self._closed)
-        await self.changes.change(edits, name or new_change_name())
+        name = name or new_change_name()
+        require_change(name, edits)
+        layout = self.core.layout
+        if about_grants(edits) and layout.count > 0:
+            granted(layout, edits)  # an earlier release could not read it: it raises ConfigError
+        for act, group in needed_for(edits):
+            self.permits.require(subject or self.permits.own, act, group)
+        await self.changes.change(edits, name, subject)
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
         await self.stream.repeated(position)
