@@ -87,7 +87,8 @@ async def _tail(place: Destination, args: argparse.Namespace) -> None:
 
 
 def _is_of(item: Any, groups: list[str]) -> bool:
-    """Whether it is a message to one of the groups, perhaps among others, or no message at all."""
+    """Whether a message went to one of the groups, alone or among others. Openings and rollbacks
+    are of all."""
     if _is_opening(item) or _is_rollback(item):
         return True
     return any(group in groups for group in (item.group, *getattr(item, "groups", ())))
