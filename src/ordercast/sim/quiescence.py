@@ -10,7 +10,6 @@ from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import Flush
 from ordercast.model.errors import NotInMajority
-from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
 from ordercast.sim.place import Place
 
@@ -96,8 +95,8 @@ def _has_no_room(place: Place) -> bool:
     if not all(_waits(member, batch.group, batch.members) for batch in member.flush.parked):
         return False
     limits, payloads = member.options.limits, place.waiting[0].payloads()
-    told = HEADERS in member.layout.features
-    extras, sent_ns = place.waiting[0].extras(), member.now if told else 0
+    extras = place.waiting[0].extras()
+    sent_ns = member.now if extras.headers else 0
     messages, size = member.window.unstable_both()
     return (
         messages + len(payloads) > limits.window_messages
