@@ -19,6 +19,7 @@ VERBS = (
     Verb("send", "send messages to a group through a running site"),
     Verb("tail", "print a running site's deliveries as they come"),
     Verb("reader", "list, reset or remove the named readers of a running site"),
+    Verb("producer", "list or remove the named producers of a running cluster"),
     Verb("status", "how the running sites are, and who holds them up"),
     Verb("doctor", "what is wrong with a cluster, and what to do next"),
     Verb("group", "add, remove, join, leave or list the groups of a running cluster"),

@@ -5,7 +5,7 @@ of what a site gathers itself, and texts, are for `check` alone, which frames ca
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ordercast.model.errors import FrameError
 from ordercast.model.features import check_features
@@ -112,6 +112,34 @@ class RemoveVoter(_OfSite, frozen=True, tag="w"):
     """Let a voter decide no longer; no domain is closed for it."""
 
 
+class _OfProducer(Packed, frozen=True):
+    producer: str
+
+    def check(self) -> None:
+        check_site(self.producer, "producer")
+
+
+class AddProducer(_OfProducer, frozen=True, tag="m"):
+    """The producer may send to the group; no domain is closed for it."""
+
+    group: Group
+
+    def check(self) -> None:
+        super().check()
+        check_named_group(self.group, "group")
+
+
+class RemoveProducer(_OfProducer, frozen=True, tag="n"):
+    """Forget the producer's mark at the group; at all groups, if none is named."""
+
+    group: Group = ""
+
+    def check(self) -> None:
+        super().check()
+        if self.group:
+            check_named_group(self.group, "group")
+
+
 Edit: TypeAlias = (
     JoinGroup
     | LeaveGroup
@@ -123,6 +151,8 @@ Edit: TypeAlias = (
     | UseProtocol
     | AddVoter
     | RemoveVoter
+    | AddProducer
+    | RemoveProducer
 )
 
 
@@ -141,7 +171,12 @@ def check_edits(change: str, edits: Sequence[Edit]) -> None:
 
 
 Included: TypeAlias = tuple[tuple[Site, Ordinal, Group, Ordinal], ...]
-"""(origin, incarnation, group, last seq that the closed epochs include)."""
+"""(origin, incarnation, group, last seq that the closed epochs include). Of a producer:
+(`PRODUCERS`, its ticket, the group, its last number)."""
+
+PRODUCERS: Final[Site] = "+"
+"""In the place of an origin, where a producer's mark stands among the last seqs. No site has this
+name."""
 
 Counts: TypeAlias = tuple[tuple[Ordinal, Group, Natural, tuple[Site, ...]], ...]
 """(epoch, group, number of the group's last message in it, members of an implicit group)."""
@@ -153,7 +188,8 @@ Stores: TypeAlias = tuple[tuple[Site, StoreNumber], ...]
 def check_included(included: Included, field: str) -> None:
     check_length(included, 0, LASTS, field)
     for origin in dict.fromkeys(origin for origin, _, _, _ in included):
-        check_site(origin, field)
+        if origin != PRODUCERS:
+            check_site(origin, field)
     for group in dict.fromkeys(group for _, _, group, _ in included):
         check_group(group, field)
 

@@ -10,7 +10,11 @@ from typing import Final
 
 from ordercast.model.errors import FrameError
 
-FEATURES: Final[dict[str, str]] = {}
+PRODUCERS: Final = "producers"
+
+FEATURES: Final[dict[str, str]] = {
+    PRODUCERS: "of several copies of a producer's message the first in the log is delivered",
+}
 """The features of this program: name, and its meaning in half a line."""
 
 MOST_FEATURES: Final = 64  # names in a layout, a record, a frame or a hello

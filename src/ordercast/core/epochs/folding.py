@@ -34,6 +34,7 @@ from ordercast.core.epochs.layout import (
     sites_of,
 )
 from ordercast.core.epochs.streams.ends import told_in, with_part, with_streams
+from ordercast.core.epochs.streams.tickets import with_tickets
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -156,6 +157,7 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
         raise ConfigError(NO_EDIT)
     require_present(layout, edits)
     _, nominal = edited(layout, edits)
+    with_tickets(layout, nominal, edits)
     groups = living(nominal, layout.absent)
     parts = layout.parts(groups)
     kept = _kept(layout, groups, parts, edits)
@@ -252,7 +254,7 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
             if edit.site not in groups[edit.group]:
                 raise ConfigError(f"site {edit.site!r} is not in group {edit.group!r}")
             _leave(groups, edit.group, edit.site)
-        else:
+        elif isinstance(edit, (UseBuilder, UseProtocol)):
             if isinstance(edit, UseProtocol):
                 protocol_named(edit.protocol)
             if edit.site:
@@ -399,6 +401,7 @@ def _finished(
         closing={name: c for name, c in layout.closing.items() if name != record.change},
         pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
+        **with_tickets(layout, nominal, edits),
     )
     heard = {site: layout.roster.get(site, 0) for domain in old for site in domain.sites}
     told = told_in(layout, parts)

@@ -15,7 +15,7 @@ from ordercast.core.order.requirements import require_fit
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star
-from ordercast.model.epochs import Edit, EndPart, UseBuilder, UseProtocol
+from ordercast.model.epochs import Edit, EndPart, Included, UseBuilder, UseProtocol
 from ordercast.model.errors import (
     ConfigError,
     CrossDomain,
@@ -123,6 +123,11 @@ class Layout:
     told_at: int = 0  # the number of the last record that told streams
     look_at: int = 0  # so many entries, before they are looked through again
     features: tuple[str, ...] = ()  # adopted: every site has a program that knows them
+    # By name and group, the ticket under which a producer sends; and the last ticket ever given.
+    producers: Mapping[tuple[str, Group], int] = field(default_factory=dict)
+    last_ticket: int = 0
+    # By epoch that was closed without an absent site: the marks of producers that it began with.
+    opening_marks: Mapping[int, Included] = field(default_factory=dict)
 
     def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
         """The last seq of the stream that may be in a closed epoch."""

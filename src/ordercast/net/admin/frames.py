@@ -184,6 +184,20 @@ class ReaderRemoval(Packed, frozen=True, tag=15):
     reader: Name
 
 
+class Produce(Packed, frozen=True, tag=16):
+    """A batch of a producer for a group. `at`: its number there. `after`: the number before it that
+    this client has sent there and that was not rejected, or 0. It is sent again, on every
+    connection, until it is stable."""
+
+    number: Ordinal
+    group: Name
+    count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
+    producer: Name
+    at: Ordinal
+    after: Natural
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -200,6 +214,7 @@ ClientFrame: TypeAlias = (
     | ConfirmRead
     | ReaderReset
     | ReaderRemoval
+    | Produce
 )
 
 
@@ -237,6 +252,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     bytes: int
     targets: Targets
     served: ServedCluster
+    produces: bool = False  # it takes `Produce`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):

@@ -31,6 +31,9 @@ class _AsyncNode(Protocol):
     async def change(self, *edits: Edit, name: str = "") -> None: ...
     async def multicast(self, group: Any, payload: bytes) -> Any: ...
     async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
+    async def produce(
+        self, producer: str, number: int, group: Any, payloads: Sequence[bytes]
+    ) -> Any: ...
     async def multicast_to(self, sites: Any, payload: Any) -> Any: ...
     def multicast_nowait(self, group: Any, payload: bytes) -> Any: ...
     def deliveries(
@@ -131,6 +134,12 @@ class BlockingNode(ClusterChanges[None]):
     ) -> BlockingReceipt:
         """As `Node.multicast_many`; raises the same."""
         return self._receipt(self._node.multicast_many(group, payloads))
+
+    def produce(
+        self, producer: str, number: int, group: Group, payloads: Sequence[bytes]
+    ) -> BlockingReceipt:
+        """As `Node.produce`; raises the same."""
+        return self._receipt(self._node.produce(producer, number, group, payloads))
 
     def multicast_to(self, sites: Sequence[Site], payload: bytes) -> BlockingReceipt:
         """As `Node.multicast_to`; raises the same."""

@@ -11,15 +11,18 @@ class ClientRequest:
     """One request: a batch of payloads to one target; its stages are those of all its messages."""
 
     __slots__ = (
-        "again", "count", "error", "group", "number", "payloads", "seq", "sites", "size", "stage",
-        "target", "waiters",
+        "after", "again", "at", "count", "error", "group", "number", "payloads", "producer", "seq",
+        "sites", "size", "stage", "target", "waiters",
     )  # fmt: skip
 
     def __init__(self, number: int, target: Group, sites: tuple[Site, ...]) -> None:
         self.number = number
+        # If a producer has sent it: who, its number at the group, and the number before it there.
+        self.producer = ""
+        self.at = self.after = 0
         self.target = target
         self.sites = sites
-        self.payloads: list[bytes] = []  # dropped when accepted
+        self.payloads: list[bytes] = []  # dropped when accepted; of a producer, when stable
         self.count = 0
         self.size = 0
         self.again = False  # it was written on an earlier connection
@@ -40,7 +43,8 @@ class ClientRequest:
         if stage <= self.stage:
             return
         self.stage, self.group, self.seq = stage, group, seq
-        self.payloads = []
+        if stage >= self.kept_until:
+            self.payloads = []
         left = []
         for wanted, future in self.waiters:
             if wanted > stage:
@@ -48,6 +52,15 @@ class ClientRequest:
             elif not future.done():
                 future.set_result(None)
         self.waiters = left
+
+    @property
+    def kept_until(self) -> int:
+        """The stage from which on it need not be sent again."""
+        return STABLE if self.producer else ACCEPTED
+
+    @property
+    def is_handed_over(self) -> bool:
+        return self.stage >= self.kept_until
 
     def failed(self, error: Exception) -> None:
         self.error = error

@@ -9,6 +9,7 @@ import msgspec
 
 from ordercast.model.errors import Error, NotGranted, TurnLost
 from ordercast.model.grants import EVERY, ClientSubject
+from ordercast.model.messages import ticket_in
 from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
@@ -23,6 +24,7 @@ from ordercast.net.admin.frames import (
     DigestRequest,
     Failed,
     Follow,
+    Produce,
     ReaderRemoval,
     ReaderReset,
     ReadRange,
@@ -125,7 +127,9 @@ class ClientConnection:
         self._admitted(frame, self.session)
 
     def _refuse(self, frame: ClientFrame, error: NotGranted) -> None:
-        if isinstance(frame, Send | Watch):
+        if isinstance(frame, Produce) and self.session is not None:
+            self.session.broke(frame)
+        if isinstance(frame, Send | Watch | Produce):
             self.wire.send(Rejected(frame.number, kind_of(error), reason_of(error)))
         elif not isinstance(frame, ClientHello):
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
@@ -133,6 +137,8 @@ class ClientConnection:
     def _admitted(self, frame: ClientFrame, session: ClientSession) -> None:
         if isinstance(frame, Send):
             session.send(frame)
+        elif isinstance(frame, Produce):
+            session.produce(frame)
         elif isinstance(frame, Watch):
             session.watch(frame)
         elif isinstance(frame, Subscribe | Follow | ReadRange):
@@ -155,6 +161,8 @@ class ClientConnection:
         site = self.site
         if self.session is not None:
             self.wire.fail("it said hello twice")
+        elif ticket_in(hello.client):
+            self.wire.fail("its id is that of a producer")
         elif (version := agreed_version(hello.lowest, hello.version)) is None:
             self.close(
                 f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
@@ -198,6 +206,7 @@ class ClientConnection:
                     cluster.causal,
                     cluster.limits.message_bytes,
                 ),
+                produces=True,
             )
         )
         codec = ADMIN_CODECS[version]

@@ -14,6 +14,7 @@ from ordercast.net.admin.frames import (
     ACCEPTED,
     ORDERED,
     STABLE,
+    Produce,
     Rejected,
     Send,
     StagesReached,
@@ -57,14 +58,16 @@ class ClientSession:
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
-        self._queue: deque[Send] = deque()
+        self._queue: deque[Send | Produce] = deque()
         self._waiting = [0, 0]  # messages and bytes not yet accepted
         self._reached: dict[int, tuple[int, Group, int]] = {}
         self._refused: dict[int, Rejected] = {}
         self._news: list[tuple[int, int, Group, int]] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
-        self._open: dict[int, Send] = {}  # given to the site, not yet accepted
+        self._open: dict[int, Send | Produce] = {}  # given to the site, not yet accepted
+        # By producer and group, the number that was refused last.
+        self._broken: dict[tuple[str, Group], int] = {}
         self._parked: dict[int, tuple[Subscription, asyncio.TimerHandle]] = {}
 
     @property
@@ -135,6 +138,28 @@ class ClientSession:
             return
         self._enqueue(frame)
 
+    def produce(self, frame: Produce) -> None:
+        """Take a producer's message, as often as it is sent: of its copies one is delivered. If one
+        before it was refused, and the client did not know that yet, it is refused too: what is
+        delivered out of its order would make the one before it a copy."""
+        number = frame.number
+        if number in self._reached:
+            self._tell(number)
+            return
+        pair = (frame.producer, frame.group)
+        broken = self._broken.get(pair, 0)
+        if broken and frame.after >= broken:
+            why = f"message {broken} of producer {frame.producer!r} before it was refused"
+            self._say(Rejected(number, "Error", why))
+            return
+        self._broken.pop(pair, None)
+        self._refused.pop(number, None)
+        self._enqueue(frame)
+
+    def broke(self, frame: Produce) -> None:
+        """A message of a producer was refused."""
+        self._broken.setdefault((frame.producer, frame.group), frame.at)
+
     def watch(self, frame: Watch) -> None:
         if frame.number in self._reached:
             self._tell(frame.number)
@@ -143,7 +168,7 @@ class ClientSession:
         else:
             self._follow_accepted(frame.number, frame.group, frame.seq, frame.count)
 
-    def _enqueue(self, frame: Send) -> None:
+    def _enqueue(self, frame: Send | Produce) -> None:
         messages, size = self._waiting
         if messages and (
             messages + frame.count > _SLACK * self.limits.messages
@@ -152,7 +177,7 @@ class ClientSession:
             if self.wire is not None:
                 self.wire.fail("it sends more than it may have under way")
             return
-        self.highest = frame.number
+        self.highest = max(frame.number, self.highest)
         self._waiting = [messages + frame.count, size + len(frame.body)]
         self._reached[frame.number] = (0, "", 0)
         self._queue.append(frame)
@@ -174,6 +199,8 @@ class ClientSession:
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
+                    if isinstance(frame, Produce):
+                        self.broke(frame)
                     self._refuse(frame.number, error)
                 else:
                     self._open[frame.number] = frame
@@ -182,7 +209,12 @@ class ClientSession:
         finally:
             self._sending = False
 
-    async def _submit(self, frame: Send, payloads: list[bytes]) -> Receipt:
+    async def _submit(self, frame: Send | Produce, payloads: list[bytes]) -> Receipt:
+        if isinstance(frame, Produce):
+            broken = self._broken.get((frame.producer, frame.group), 0)
+            if broken and frame.after >= broken:  # it was in the queue then
+                raise Error(f"message {broken} of producer {frame.producer!r} was refused")
+            return await self.site.producing.send(frame.group, payloads, frame.producer, frame.at)
         request = (self.client, frame.number)
         if frame.sites:
             return await self.site.sender.multicast_to(frame.sites, payloads, request)
@@ -220,7 +252,7 @@ class ClientSession:
         finally:
             self._reached.pop(number, None)
 
-    def _done(self, frame: Send) -> None:
+    def _done(self, frame: Send | Produce) -> None:
         self._waiting[0] -= frame.count
         self._waiting[1] -= len(frame.body)
 

@@ -143,6 +143,18 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         raises as `multicast`; TooLarge also for too many messages, ConfigError for none."""
         return await self._sender.multicast_many(group, payloads)
 
+    async def produce(
+        self, producer: str, number: int, group: Group, payloads: Sequence[bytes]
+    ) -> Receipt:
+        """Send a batch of a producer to a group, under a number above those before it there. Of
+        several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
+        The receipt is of its last message.
+
+        If this or the receipt raises, send the same again before any later number. Waits and raises
+        as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
+        many producers."""
+        return await self._running.producing.send(group, payloads, producer, number)
+
     async def multicast_to(
         self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
     ) -> Receipt:

@@ -30,6 +30,7 @@ from ordercast.net.site.handover import Handover, StateHooks
 from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.presence import Presence
+from ordercast.net.site.producing import ProducerSender
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
@@ -119,6 +120,7 @@ class RunningSite:
         self.stages = self._open_stages()
         self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
+        self.producing = ProducerSender(self.core, self.sender, self.change)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []

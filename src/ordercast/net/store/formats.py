@@ -30,7 +30,15 @@ def _with_readers(db: sqlite3.Connection) -> None:
     )
 
 
-STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {3: _with_readers}
+def _with_producers(db: sqlite3.Connection) -> None:
+    """Checkpoints have the marks of producers, and batches of the log may have no positions. An
+    earlier program would deliver copies."""
+
+
+STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
+    3: _with_readers,
+    4: _with_producers,
+}
 """By format: the step from it to the next. A step calls `db.execute` only, because `executescript`
 commits, and it uses nothing of this program that may change later."""
 

@@ -43,6 +43,7 @@ from ordercast.net.store.recovery import OwnBatch, RecoveredState
 from ordercast.net.store.rows import (
     ACCEPTED,
     CAUGHT,
+    COPY,
     MINE,
     OTHER,
     PASSED,
@@ -284,6 +285,9 @@ class Ledger:
                     kind |= MINE
                     logged += count
                     places[of, batch.group, kept.passed.placed.number] = n, position
+                elif kept.copy:
+                    kind |= COPY
+                    places[of, batch.group, kept.passed.placed.number] = n, 0
             if type(record) is Filled:
                 places[place_of(record.epoch, record.placed)] = n, 0
             body = encode(written)

@@ -1,0 +1,57 @@
+"""What named producers send through this site (docs/producers.md).
+
+A producer has a ticket for each group. The first message of a producer to a group asks the cluster
+for it, once. Messages of producers are taken one after the other, so that none overtakes another
+one that waits for its ticket or for room.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from ordercast.core.epochs.member import Member
+from ordercast.model.arguments import require_producer
+from ordercast.model.epochs import AddProducer, Edit
+from ordercast.model.errors import ConfigError, UnknownGroup
+from ordercast.model.features import PRODUCERS
+from ordercast.model.groups import Group
+from ordercast.model.messages import producer_id
+from ordercast.net.site.receipts import Receipt
+from ordercast.net.site.sender import SiteSender
+
+
+class ProducerSender:
+    def __init__(
+        self,
+        core: Member,
+        sender: SiteSender,
+        change: Callable[[tuple[Edit, ...]], Awaitable[None]],
+    ) -> None:
+        self._core = core
+        self._sender = sender
+        self._change = change
+        self._in_turn = asyncio.Lock()
+
+    async def send(
+        self, group: Group, payloads: Sequence[bytes], producer: str, number: int
+    ) -> Receipt:
+        """Raises as `multicast_many`; ConfigError also if the cluster takes no more producers."""
+        require_producer(group, producer, number)
+        async with self._in_turn:
+            ticket = await self._ticket(producer, group)
+            request = (producer_id(ticket), number)
+            return await self._sender.multicast_many(group, payloads, request)
+
+    async def _ticket(self, producer: str, group: Group) -> int:
+        pair = (producer, group)
+        found = self._core.layout.producers.get(pair)
+        if found is None:
+            if PRODUCERS not in self._core.layout.features:
+                raise ConfigError(
+                    f"producer {producer!r}: not all sites have a program that knows producers yet"
+                )
+            self._core.domain(group, ())  # raises if there is none
+            await self._change((AddProducer(producer, group),))
+            found = self._core.layout.producers.get(pair)
+        if found is None:
+            raise UnknownGroup(f"producer {producer!r} was removed from group {group!r}")
+        return found
