@@ -71,7 +71,7 @@ MUTANTS: dict[str, tuple[Mutation, int]] = {
     ),
     "leaves an epoch without marks": (
         lambda: patch.object(flush, "tail_of", _tail_without_marks),
-        0,
+        4,
     ),
     "leaves an epoch with the marks of its end": (
         lambda: patch.object(flush, "tail_of", _tail_with_later_marks),

@@ -293,8 +293,13 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         outgoing, batch = self._outgoing, list(payloads)
         outgoing.target(group)
         size = outgoing.measure(batch)
+        outgoing.require_above(producer, number, group)
         await outgoing.room(len(batch), size)
-        return outgoing.produce(group, batch, size, producer, number)
+        try:
+            return outgoing.produce(group, batch, size, producer, number)
+        except ConfigError:  # another one has overtaken it while it waited
+            outgoing.give_back(len(batch), size)
+            raise
 
     async def multicast_to(
         self, sites: Iterable[Site], payload: bytes | Sequence[bytes]

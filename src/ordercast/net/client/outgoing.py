@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ordercast.core.batches import batch_bytes
 from ordercast.model.arguments import require_names
-from ordercast.model.errors import Error, WindowFull
+from ordercast.model.errors import ConfigError, Error, WindowFull
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import pack_payloads
 from ordercast.net.admin.frames import STABLE, ClientFrame, Produce, Send, Watch, Welcome
@@ -75,12 +75,22 @@ class ClientOutgoing:
         self, group: Group, payloads: Sequence[bytes], size: int, producer: str, at: int
     ) -> ClientReceipt:
         """As `add`, a batch of a producer."""
+        self.require_above(producer, at, group)
         sent = self._begin((group, ()))
         self._filling.pop((group, ()), None)
         sent.producer, sent.at = producer, at
         sent.after = self._produced.get((producer, group), 0)
         self._produced[producer, group] = at
         return ClientReceipt(sent, sent.add(payloads, size))
+
+    def require_above(self, producer: str, at: int, group: Group) -> None:
+        """Raise ConfigError unless the number is above the last one that was not rejected."""
+        last = self._produced.get((producer, group), 0)
+        if at <= last:
+            raise ConfigError(
+                f"number: {at} of producer {producer!r} is not above {last}, its last one to"
+                f" group {group!r}"
+            )
 
     def _begin(self, target: Target) -> ClientRequest:
         if not self._uncut:
@@ -145,6 +155,10 @@ class ClientOutgoing:
             if future.done() and not future.cancelled() and future.exception() is None:
                 self._release(count, size)
             raise
+
+    def give_back(self, count: int, size: int) -> None:
+        """Room that was taken, and not used."""
+        self._release(count, size)
 
     def _take(self, count: int, size: int) -> None:
         self._under_way[0] += count

@@ -6,12 +6,13 @@ one that waits for its ticket or for room.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import require_producer
 from ordercast.model.epochs import AddProducer, Edit
-from ordercast.model.errors import ConfigError, UnknownGroup
+from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.model.features import PRODUCERS
 from ordercast.model.groups import Group
 from ordercast.model.messages import producer_id
@@ -20,6 +21,9 @@ from ordercast.net.site.sender import SiteSender
 
 
 class ProducerSender:
+    """`_failures` counts, by producer and group, the messages that were not sent. A message that
+    waits behind such a one is not sent either: it would make the earlier one a copy."""
+
     def __init__(
         self,
         core: Member,
@@ -30,16 +34,25 @@ class ProducerSender:
         self._sender = sender
         self._change = change
         self._in_turn = asyncio.Lock()
+        self._failures: Counter[tuple[str, Group]] = Counter()
 
     async def send(
         self, group: Group, payloads: Sequence[bytes], producer: str, number: int
     ) -> Receipt:
         """Raises as `multicast_many`; ConfigError also if the cluster takes no more producers."""
         require_producer(group, producer, number)
-        async with self._in_turn:
-            ticket = await self._ticket(producer, group)
-            request = (producer_id(ticket), number)
-            return await self._sender.multicast_many(group, payloads, request)
+        pair = (producer, group)
+        before = self._failures[pair]
+        try:
+            async with self._in_turn:
+                if self._failures[pair] != before:
+                    raise Error(f"a message of producer {producer!r} before it was not sent")
+                ticket = await self._ticket(producer, group)
+                request = (producer_id(ticket), number)
+                return await self._sender.multicast_many(group, payloads, request)
+        except BaseException:  # cancelled, too: what waits behind it must not overtake it
+            self._failures[pair] += 1
+            raise
 
     async def _ticket(self, producer: str, group: Group) -> int:
         pair = (producer, group)
