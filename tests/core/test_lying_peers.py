@@ -359,7 +359,7 @@ def test_the_past_of_a_flush_is_told_by_voters_and_given_by_who_is_named() -> No
 def test_a_manager_remembers_no_more_wishes_than_it_can_say() -> None:
     manager = leader()
     for number in range(5_000):
-        manager.manager.ask(ChangeRequest(f"c{number}", (RemoveGroup("nowhere"),)))
+        manager.manager.ask("a", ChangeRequest(f"c{number}", (RemoveGroup("nowhere"),)))
     assert len(manager.manager._wanted) <= 1_024
 
 

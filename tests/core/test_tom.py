@@ -170,7 +170,7 @@ def test_a_body_that_comes_late_again_is_dropped() -> None:
 def test_a_body_that_does_not_unpack_is_not_taken() -> None:
     sites = stage()
     body = Body(Batch("z", 1, "rec", 1, 2, b"\x91"))
-    with pytest.raises(PeerMistake, match="has not 2 payloads"):
+    with pytest.raises(PeerMistake, match="a batch of 'z': body is not a list of payloads"):
         ordering(sites, "c").check_control("z", body)
 
 

@@ -117,7 +117,7 @@ class Churn:
 @pytest.mark.parametrize("deliver", ["agreed"])
 def test_nothing_grows_with_epochs_lists_and_restarts(deliver: str, tmp_path: Path) -> None:
     async def run() -> list[Counter[str]]:
-        counts = []
+        counts: list[Counter[str]] = []
         options: dict[str, Any] = {
             "deliver": deliver, "durability": "os", "limits": {"retention": "stable"},
             "timeouts": {"suspect": "100ms"},

@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.core.structure import Structure, with_tellers
+from ordercast.core.structure import Structure
 from ordercast.forest.forest import numbers_of
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable
@@ -85,7 +85,7 @@ def test_after_any_other_message_the_swap_family_costs_what_is_said(protocol: st
     for seed in (1, 4):
         table = table_of(seed)
         structure = Structure(1, table, advise(table, "greedy").forest)
-        tellers = with_tellers(structure)
+        tellers = structure.tellers
         costs = PROFILES[protocol].costs(grounded(table, "greedy"))
         hops = costs.arrive([0.0] * len(table.sites), 1.0)
         loads: defaultdict[str, float] = defaultdict(float)

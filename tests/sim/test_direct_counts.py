@@ -8,7 +8,6 @@ has not heard past the timestamp: all but itself and the one that stamped it.
 
 import pytest
 
-from ordercast.core.structure import with_tellers
 from support.worlds.counting import OUTSIDE, L, P, run_one, seeded_structure
 
 
@@ -38,7 +37,7 @@ def test_two_phase_takes_3n_less_3_frames_from_a_member() -> None:
 def test_symmetric_asks_every_site_of_the_domain_for_every_member(chunk: int) -> None:
     for seed in range(6 * chunk, 6 * (chunk + 1)):
         structure = seeded_structure(seed)
-        tellers = with_tellers(structure)
+        tellers = structure.tellers
         for group, members in structure.groups.items():
             gateway = tellers.root_of[members[0]]
             domain = tellers.domains[gateway]

@@ -8,7 +8,6 @@ what it takes at most: a call on its way to the token, and the token's way to th
 
 import pytest
 
-from ordercast.core.structure import with_tellers
 from ordercast.studies.tom.costs import FormulaTerms, ring
 from ordercast.wire.ring import Token
 from support.worlds.counting import OUTSIDE, run_one, seeded_structure
@@ -18,7 +17,7 @@ from support.worlds.counting import OUTSIDE, run_one, seeded_structure
 def test_every_site_of_the_domain_is_told_of_a_number(chunk: int) -> None:
     for seed in range(4 * chunk, 4 * (chunk + 1)):
         structure = seeded_structure(seed)
-        tellers = with_tellers(structure)
+        tellers = structure.tellers
         for group, members in structure.groups.items():
             gateway = tellers.root_of[members[0]]
             domain = tellers.domains[gateway]
@@ -40,7 +39,7 @@ def test_the_token_comes_to_the_giver_hop_by_hop_and_within_2n() -> None:
     """From the first site of the ring, where it begins: so many hops, and whole rotations."""
     for seed in range(8):
         structure = seeded_structure(seed)
-        tellers = with_tellers(structure)
+        tellers = structure.tellers
         for group, members in structure.groups.items():
             domain = tellers.domains[tellers.root_of[members[0]]]
             if len(domain) == 1:

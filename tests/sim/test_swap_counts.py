@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from ordercast.core.structure import Structure, with_tellers
+from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND
 from ordercast.plan.advice import advise
@@ -36,7 +36,7 @@ def expected(protocol: str, depth: int, others: int, *, outside: bool) -> dict[s
 def test_one_message_costs_its_request_and_a_header_for_each_site(protocol: str) -> None:
     for seed in range(5):
         structure = seeded_structure(seed)
-        tellers = with_tellers(structure)
+        tellers = structure.tellers
         for group, members in structure.groups.items():
             root = tellers.root_of[members[0]]
             others = len(tellers.domains[root]) - 1
@@ -66,7 +66,7 @@ def test_one_sender_makes_no_traffic_but_its_headers() -> None:
     rng = random.Random(1)
     for seed in range(5):
         structure = seeded_structure(seed)
-        tellers = with_tellers(structure)
+        tellers = structure.tellers
         site = rng.choice(sorted(s for s in structure.table.sites if structure.groups_of[s]))
         own = structure.groups_of[site]
         rates = {name: float(name in own) for name in structure.groups}

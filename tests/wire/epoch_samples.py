@@ -21,6 +21,7 @@ from ordercast.model.epochs import (
     Flush,
     ForestMoves,
     Founded,
+    Grant,
     Included,
     JoinGroup,
     LeaveGroup,
@@ -30,10 +31,13 @@ from ordercast.model.epochs import (
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    RevokeCertificate,
     Stored,
     UseBuilder,
+    UseGrants,
     UseProtocol,
     Voters,
+    Withdraw,
 )
 from ordercast.model.limits import LARGEST_NUMBER, PIPE_WINDOW
 from ordercast.model.messages import Key, Placed
@@ -41,6 +45,7 @@ from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClientChange,
     ClosedPart,
     Fed,
     Feed,
@@ -72,6 +77,8 @@ def few(values: st.SearchStrategy[object], least: int = 0) -> st.SearchStrategy[
     return st.lists(values, min_size=least, max_size=3).map(tuple)
 
 
+SUBJECTS = st.one_of(st.just("socket"), NAMES.map("client:{}".format), st.just("site:*"))
+ACTS = st.one_of(st.sampled_from(["read", "send:a*b"]), NAMES.map("admin:{}".format))
 edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(JoinGroup, NAMES, NAMES),
     st.builds(LeaveGroup, NAMES, NAMES),
@@ -83,6 +90,10 @@ edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(RemoveVoter, NAMES),
     st.builds(UseBuilder, st.just("greedy"), st.one_of(st.just(""), NAMES)),
     st.builds(UseProtocol, st.just("ring"), st.one_of(st.just(""), NAMES)),
+    st.builds(Grant, SUBJECTS, few(ACTS, 1)),
+    st.builds(Withdraw, SUBJECTS, few(ACTS)),
+    st.builds(UseGrants, few(st.tuples(SUBJECTS, few(ACTS)))),
+    st.builds(RevokeCertificate, NAMES.map("client:{}".format), st.just("0f" * 32)),
 )
 included = few(st.tuples(NAMES, NUMBERS, ANY_GROUPS, NUMBERS))
 counts = few(st.tuples(NUMBERS, ANY_GROUPS, COUNTS, few(NAMES)))
@@ -136,6 +147,7 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     "Pages": st.builds(Pages, NUMBERS, ANY_GROUPS, COUNTS, few(samples.placed_batches)),
     "Whole": st.builds(Whole, NUMBERS),
     "ChangeRequest": st.builds(ChangeRequest, CHANGES, few(edits, 1)),
+    "ClientChange": st.builds(ClientChange, CHANGES, few(edits, 1), NAMES.map("client:{}".format)),
     "Vote": st.builds(Vote, COUNTS, COUNTS, COUNTS, st.booleans()),
     "Voted": st.builds(Voted, COUNTS, st.booleans(), st.booleans(), STORES),
     "Append": st.builds(Append, COUNTS, COUNTS, COUNTS, few(entries), COUNTS, COUNTS),
@@ -216,6 +228,10 @@ def random_edit(rng: random.Random) -> Edit:
         RemoveVoter(site),
         UseBuilder("greedy", rng.choice(("", site))),
         UseProtocol("ring", rng.choice(("", site))),
+        Grant(f"client:{site}", (f"send:{group}", "read")),
+        Withdraw(f"site:{site}", ("admin:*",)[: rng.randint(0, 1)]),
+        UseGrants((("socket", ("admin",)),)),
+        RevokeCertificate(f"client:{site}", "0f" * 32),
     ]
     return rng.choice(edits)
 
@@ -294,6 +310,7 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
         number(rng, 1), "alpha", 1, (Placed(Key((0, 1), "a"), 2, samples.random_batch(rng)),)
     ),
     "Whole": lambda rng: Whole(number(rng, 1)),
+    "ClientChange": lambda rng: ClientChange("change 1", (random_edit(rng),), "site:a"),
     "ChangeRequest": lambda rng: ChangeRequest(
         "change 1",
         (random_edit(rng), *several(rng, random_edit)),  # type: ignore[arg-type]

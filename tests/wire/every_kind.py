@@ -23,6 +23,7 @@ from ordercast.model.epochs import (
     Flush,
     ForestMoves,
     Founded,
+    Grant,
     JoinGroup,
     Lapse,
     LeaveGroup,
@@ -32,10 +33,13 @@ from ordercast.model.epochs import (
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    RevokeCertificate,
     Stored,
     UseBuilder,
+    UseGrants,
     UseProtocol,
     Voters,
+    Withdraw,
 )
 from ordercast.model.errors import FrameError
 from ordercast.model.messages import Batch, Key, Placed, Requests
@@ -51,6 +55,7 @@ from ordercast.wire.dissemination import (
 )
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClientChange,
     ClosedPart,
     Fed,
     Feed,
@@ -152,6 +157,10 @@ EDITS: tuple[Edit, ...] = (
     UseProtocol("ring", ""),
     AddVoter("d"),
     RemoveVoter("d"),
+    Grant("client:billing", ("send:sales", "read")),
+    Withdraw("client:*", ("send:sales",)),
+    UseGrants((("socket", ("admin:*",)), ("site:*", ()))),
+    RevokeCertificate("client:billing", "0123456789abcdef" * 4),
 )
 
 FORESTS = (ForestMoves("greedy", ((1, 0), (2, 1)), ((1, 1),)), ForestMoves(""))
@@ -196,6 +205,7 @@ FRAMES: tuple[WireFrame, ...] = (
     ClosedPart(4, LASTS, 1, 3),
     Knock(back=True),
     ChangeRequest("change 1", EDITS),
+    ClientChange("change 1", EDITS, "client:billing"),
     LogReport(4, COUNTS, LASTS, ((2, "alpha"), (3, IMPLICIT)), 0, 2),
     PastNeeded(4, ((3, "alpha", 40, (), "b"), (3, IMPLICIT, 0, ("a", "b"), "")), 1, 2),
     Fetch(3, IMPLICIT, 0),

@@ -60,10 +60,11 @@ def test_a_decoder_refuses_1025_items_too() -> None:
         decode_frame(sealed(head + b"\xdc\x04\x01" + tail[:one] + tail))
 
 
-def test_a_body_has_at_most_8_mib() -> None:
-    assert passes(submit_frame(batch(body=bytes(limits.BODY_BYTES))))
-    assert not passes(submit_frame(batch(body=bytes(limits.BODY_BYTES + 1))))
-    assert not passes(relay_frame(batch(body=bytes(limits.BODY_BYTES + 1))))
+def test_a_body_has_at_most_8_mib_and_an_envelope() -> None:
+    most = limits.BODY_BYTES + limits.ENVELOPE_BYTES
+    assert passes(submit_frame(batch(body=bytes(most))))
+    assert not passes(submit_frame(batch(body=bytes(most + 1))))
+    assert not passes(relay_frame(batch(body=bytes(most + 1))))
 
 
 def test_a_batch_has_at_most_65536_messages() -> None:

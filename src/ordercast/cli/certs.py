@@ -1,11 +1,20 @@
-"""`ordercast certs CLUSTER`: the authority of a cluster, and certificates of sites and clients."""
+"""`ordercast certs CLUSTER`: the authority of a cluster, and certificates of sites and clients.
+`ordercast certs revoke CLUSTER NAME`: a certificate that is good no longer."""
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ordercast.cli.command import GOOD, print_json
-from ordercast.cli.runtime import cluster_arguments, cluster_of
+from ordercast.cli.command import GOOD, UsageError, print_json
+from ordercast.cli.destination import local_destination, place_arguments
+from ordercast.cli.requests import request_arguments, request_change
+from ordercast.cli.runtime import action_of
 from ordercast.model.errors import ConfigError
+from ordercast.model.names import require_name
+from ordercast.net.client.destinations import LocalDestination
+
+if TYPE_CHECKING:
+    from ordercast.net.cluster.config import Cluster
 
 DESCRIPTION = """\
 Make what is missing of a cluster's certificates: an authority (ca.pem, ca.key), and
@@ -14,20 +23,37 @@ that the cluster file names under [tls], or to --out. Running sites notice new f
 With --site only for the sites named, which need not be in the cluster file: for one
 that 'ordercast site add' will admit, from the authority that is there.
 With --client for a client on another machine: clients/NAME.pem and clients/NAME.key. What
-it may do, the cluster file says under [grants].
+it may do, 'ordercast grant' says.
 A machine needs ca.pem and its own site's two files; keep ca.key elsewhere.
-Needs the extra 'certs'."""
+Needs the extra 'certs'.
+
+  revoke  CLUSTER NAME   of the running cluster: who shows clients/NAME.pem is let in
+                         nowhere any more, and connections are closed. It counts at
+                         every site within a second, if the site hears a majority of
+                         the voters. --fingerprint: of a certificate that is not here
+                         any more ('openssl x509 -noout -fingerprint -sha256'). A new
+                         certificate of the same client (--client NAME --renew) is good."""
 
 EXAMPLE = """\
 example:
   ordercast certs cluster.toml
   ordercast certs cluster.toml --renew
   ordercast certs cluster.toml --site d --host db4.example.org
-  ordercast certs cluster.toml --client billing"""
+  ordercast certs cluster.toml --client billing
+  ordercast certs revoke cluster.toml billing"""
+
+REVOKE = "revoke"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
+    parser.add_argument(
+        "words", nargs="*", metavar="[revoke] CLUSTER [NAME]", help="the cluster file; see above"
+    )
+    place_arguments(parser)
+    request_arguments(parser)
+    parser.add_argument(
+        "--fingerprint", metavar="SHA256", help="revoke: the certificate, where its file is not"
+    )
     parser.add_argument("--out", metavar="DIR", help="the directory (default: that of [tls])")
     parser.add_argument(
         "--renew",
@@ -53,13 +79,12 @@ def run(args: argparse.Namespace) -> int:
         write_certificates,
     )
 
-    cluster, _ = cluster_of(args, "certs")
-    if args.out is not None:
-        directory = Path(args.out)
-    elif cluster.tls is not None:
-        directory = cluster.tls.directory
-    else:
-        raise ConfigError(f"{cluster.source}: has no [tls] dir; name a directory with --out")
+    if args.words[:1] == [REVOKE]:
+        return _revoke(args)
+    if len(args.words) > 1:
+        raise UsageError(f"certs: one argument too many: {args.words[1]!r}")
+    cluster = local_destination(args, (args.words or [None])[0], "certs").cluster
+    directory = _directory(args, cluster)
     hosts = {name: [site.address[0]] for name, site in cluster.sites.items()}
     make, sites = write_certificates, sorted(cluster.sites)
     if args.host and len(args.site or ()) != 1:
@@ -81,3 +106,31 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"{directory}: wrote {', '.join(names)}")
     return GOOD
+
+
+def _directory(args: argparse.Namespace, cluster: "Cluster") -> Path:
+    if args.out is not None:
+        return Path(args.out)
+    if cluster.tls is None:
+        raise ConfigError(f"{cluster.source}: has no [tls] dir; name a directory with --out")
+    return cluster.tls.directory
+
+
+def _revoke(args: argparse.Namespace) -> int:
+    from ordercast.model.epochs import FINGERPRINT, RevokeCertificate
+    from ordercast.model.grants import CLIENT
+    from ordercast.net.cluster.certificates import CLIENTS, fingerprint_of
+
+    _, place, names = action_of(args, "certs", {REVOKE: "NAME"})
+    name = require_name(names[0], f"certs {REVOKE}")
+    if args.fingerprint is not None:
+        found = args.fingerprint.replace(":", "").lower()
+        if FINGERPRINT.fullmatch(found) is None:
+            raise ConfigError(f"--fingerprint: {args.fingerprint!r} is no SHA-256 of a certificate")
+    elif isinstance(place, LocalDestination):
+        found = fingerprint_of(_directory(args, place.cluster) / CLIENTS / f"{name}.pem")
+    elif args.out is not None:
+        found = fingerprint_of(Path(args.out) / CLIENTS / f"{name}.pem")
+    else:
+        raise ConfigError(f"certs {REVOKE}: give --fingerprint, or --out with {CLIENTS}/{name}.pem")
+    return request_change(args, place, [RevokeCertificate(f"{CLIENT}:{name}", found)])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ordercast.cli.command import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
 from ordercast.cli.destination import dir_argument, local_destination
 from ordercast.cli.runtime import action_and_cluster, elsewhere, new_argument, say
-from ordercast.cli.status import ask
 from ordercast.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -121,6 +120,7 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
 def _meet(cluster: "Cluster", started: "dict[str, Child]", directory: Path) -> None:
     """Wait until the sites are connected and the voters have found each other; if that takes long,
     `status` says why. One that ends meanwhile has not started."""
+    from ordercast.net.client.statuses import ask
     from ordercast.net.cluster.processes import require_all_run
 
     until = time.monotonic() + MEET_S

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.runtime import cluster_arguments, cluster_of, elsewhere, table_lines
 from ordercast.cli.screen import coloured, has_colours
-from ordercast.cli.status import ask
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -45,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ordercast.net.client.statuses import ask
     from ordercast.net.cluster.processes import sites_here
 
     cluster, directory = cluster_of(args, "doctor")

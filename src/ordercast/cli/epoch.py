@@ -5,7 +5,7 @@ import asyncio
 from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
-from ordercast.cli.destination import Destination, destination
+from ordercast.cli.destination import destination
 from ordercast.cli.requests import request_arguments, site_to_ask, status_of, with_managers_view
 from ordercast.cli.runtime import (
     absences,
@@ -13,6 +13,7 @@ from ordercast.cli.runtime import (
     cluster_arguments,
     table_lines,
 )
+from ordercast.net.client.destinations import Destination
 
 DESCRIPTION = """\
 Show the open epoch of every domain of a running cluster: its protocol, sites and

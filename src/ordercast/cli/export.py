@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def _quiet(cluster: "Cluster", directory: Path) -> dict[str, tuple[int, int]]:
     """The running sites that have nothing outstanding, and how far each has come. None unless all
     of them are quiet: one that is not may still have messages for the others."""
-    from ordercast.cli.status import ask
+    from ordercast.net.client.statuses import ask
     from ordercast.net.cluster.processes import sites_here
 
     found = asyncio.run(ask(cluster, sites_here(cluster, directory), directory))

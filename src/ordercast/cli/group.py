@@ -5,7 +5,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, print_json
-from ordercast.cli.destination import Destination, LocalDestination, RemoteDestination
 from ordercast.cli.requests import (
     request_arguments,
     request_change,
@@ -15,6 +14,7 @@ from ordercast.cli.requests import (
 )
 from ordercast.cli.runtime import absences, action_arguments, action_of, say, table_lines
 from ordercast.model.names import require_name
+from ordercast.net.client.destinations import Destination, LocalDestination, RemoteDestination
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit

@@ -5,9 +5,9 @@ import asyncio
 from typing import Any
 
 from ordercast.cli.command import GOOD, UsageError, print_json
-from ordercast.cli.destination import Destination, LocalDestination
 from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.names import require_name
+from ordercast.net.client.destinations import Destination, LocalDestination
 
 ACTIONS = {"list": "SITE", "reset": "SITE NAME", "remove": "SITE NAME"}
 FIRST, END = "first", "end"

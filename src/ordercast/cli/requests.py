@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
-from ordercast.cli.destination import Destination, RemoteDestination
 from ordercast.cli.runtime import elsewhere
 from ordercast.model.errors import ConfigError, Error, NotGranted
+from ordercast.net.client.destinations import Destination, RemoteDestination
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import UsageError, is_verb
 from ordercast.cli.destination import (
-    Destination,
     destination,
     dir_argument,
     first_word_is_cluster,
@@ -18,6 +17,7 @@ from ordercast.cli.destination import (
     place_arguments,
 )
 from ordercast.model.names import nearest
+from ordercast.net.client.destinations import Destination
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -91,16 +91,17 @@ def action_of(
 ) -> tuple[str, Destination, list[str]]:
     """The action of the arguments, where it goes, and the words after them.
 
-    `actions` says which words each action takes after `ACTION CLUSTER`: `NAME SITE...`, say.
+    `actions` says which words each action takes after `ACTION CLUSTER`: `NAME SITE...`, say. Words
+    in brackets may be left out.
     """
     action, file, rest = action_and_cluster(args, list(actions), verb)
-    wanted = actions[action].split()
+    wanted = [word for word in actions[action].split() if not word.startswith("[")]
     if len(rest) < len(wanted):
         raise UsageError(
             f"{verb} {action}: {wanted[len(rest)].removesuffix('...')} is missing"
             f" ({verb} {action} CLUSTER {actions[action]}); see 'ordercast {verb} --help'"
         )
-    if len(rest) > len(wanted) and not actions[action].endswith("..."):
+    if len(rest) > len(wanted) and "..." not in actions[action]:
         raise UsageError(f"{verb} {action}: one argument too many: {rest[len(wanted)]!r}")
     return action, destination(args, file, f"{verb} {action}"), rest
 

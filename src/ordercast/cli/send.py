@@ -19,18 +19,13 @@ from ordercast.cli.command import (
     print_json,
     whole_number,
 )
-from ordercast.cli.destination import (
-    Destination,
-    LocalDestination,
-    destination,
-    first_word_is_cluster,
-    place_arguments,
-)
+from ordercast.cli.destination import destination, first_word_is_cluster, place_arguments
 from ordercast.cli.input_lines import input_lines
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.requests import any_site, seconds, site_that_answers
 from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
 from ordercast.model.names import nearest
+from ordercast.net.client.destinations import Destination, LocalDestination
 
 if TYPE_CHECKING:
     from ordercast.net.client.client import Client

@@ -5,11 +5,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, UsageError, print_json
-from ordercast.cli.destination import Destination, LocalDestination
 from ordercast.cli.requests import request_arguments, request_change, site_to_ask, status_of
 from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import require_name
+from ordercast.net.client.destinations import Destination, LocalDestination
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster

@@ -5,16 +5,10 @@ import asyncio
 import sys
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
-from ordercast.cli.destination import (
-    Destination,
-    LocalDestination,
-    RemoteDestination,
-    destination,
-)
+from ordercast.cli.destination import destination
 from ordercast.cli.runtime import (
     absences,
     as_bytes,
@@ -25,16 +19,14 @@ from ordercast.cli.runtime import (
     table_lines,
 )
 from ordercast.cli.screen import Screen, coloured, has_colours
-from ordercast.model.errors import ConfigError
-from ordercast.model.names import nearest
+from ordercast.net.client.destinations import Destination, LocalDestination
 
 if TYPE_CHECKING:
-    from ordercast.net.cluster.config import Cluster
+    from ordercast.net.client.overview import Overview, SiteOverview
 
 _COLOURS = {"up": "green", "unwell": "yellow", "down": "red"}
 _WELL = ("up", "elsewhere", "retired")
 EVERY_S = 2.0
-ANSWER_S = 2.0
 
 DESCRIPTION = """\
 Ask the running sites of a cluster how they are: those of the file, and those that were
@@ -63,11 +55,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ordercast.net.client.overview import overview
+    from ordercast.net.client.statuses import ask_all
+
     place = destination(args, args.cluster, "status")
     in_place = args.watch and not args.json and sys.stdout.isatty()
+    view: Overview | None = None
     with Screen() if in_place else nullcontext() as screen:
         while True:
-            found = asyncio.run(_ask_all(place, args.site))
+            found = asyncio.run(ask_all(place, args.site))
+            view = overview(place.name, found, time.monotonic(), view)
             directory = str(place.directory) if isinstance(place, LocalDestination) else ""
             whole = {"cluster": place.name, "dir": directory, "sites": found}
             if args.watch and args.json:
@@ -76,9 +73,9 @@ def run(args: argparse.Namespace) -> int:
                 print_json(whole)
             elif screen is not None:
                 now = time.strftime("%H:%M:%S")
-                screen.draw(f"{as_table(found)}\n\n{place.name} at {now}; Ctrl-C ends")
+                screen.draw(f"{as_table(found, view)}\n\n{place.name} at {now}; Ctrl-C ends")
             else:
-                print(as_table(found), flush=True)
+                print(as_table(found, view), flush=True)
             if not args.watch:
                 return _verdict(place, found)
             time.sleep(EVERY_S)
@@ -103,143 +100,31 @@ def _anything(place: LocalDestination, found: dict[str, dict[str, Any]]) -> bool
     return known or any("position" in status for status in found.values())
 
 
-async def _ask_all(place: Destination, site: str | None) -> dict[str, dict[str, Any]]:
-    if isinstance(place, RemoteDestination):
-        return await _ask_elsewhere(place, site)
-    from ordercast.net.cluster.processes import require_site, sites_here
-
-    cluster, directory = place.cluster, place.directory
-    if site is not None:
-        require_site(cluster, site, directory)
-    sites = sites_here(cluster, directory) if site is None else [site]
-    found = await ask(cluster, sites, directory)
-    return {**found, **await _ask_beyond(place, found)}
-
-
-async def _ask_beyond(
-    place: LocalDestination, found: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Sites of the file that are on other machines, and have an address for clients there: with the
-    certificate of a site that is here."""
-    from ordercast.net.client.endpoints import Credentials
-    from ordercast.net.cluster.contexts import Context
-
-    tls, sites = place.cluster.tls, place.cluster.sites
-    there = {site: sites[site].clients for site in found if site in sites}
-    doors = {
-        site: f"tls://{door[0]}:{door[1]}"
-        for site, door in there.items()
-        if door is not None and found[site]["state"] == "elsewhere"
-    }
-    if tls is None or not doors:
-        return {}
-    ours = [site for site in sorted(sites) if Credentials(tls.directory / f"{site}.pem").usable()]
-    if not ours:
-        return {}
-    cert = str(tls.directory / f"{ours[0]}.pem")
-    beyond = RemoteDestination(Context("", tuple(doors.values()), cert=cert))
-    answers = await asyncio.gather(*(_ask_door(beyond, site, doors[site]) for site in doors))
-    return dict(zip(doors, answers, strict=True))
-
-
-async def _ask_elsewhere(place: RemoteDestination, site: str | None) -> dict[str, dict[str, Any]]:
-    """All sites of the cluster, each at its own address for clients, from wherever this is."""
-    async with place.client("", start_s=ANSWER_S, flush_s=0.1) as client:
-        sites = list(client.sites) if site is None else [site]
-        first = await client.status()
-    doors = await place.doors(start_s=ANSWER_S, flush_s=0.1)
-    if site is not None and site not in client.sites:
-        raise ConfigError(f"there is no site {site!r}{nearest(site, client.sites)}")
-
-    async def one(name: str) -> dict[str, Any]:
-        if name == first["site"]:
-            return _told(first)
-        if name not in doors:
-            return {"state": "elsewhere", "reasons": ["has no address for clients"]}
-        return await _ask_door(place, name, doors[name])
-
-    answers = await asyncio.gather(*map(one, sites))
-    return dict(zip(sites, answers, strict=True))
-
-
-async def _ask_door(place: RemoteDestination, site: str, door: str) -> dict[str, Any]:
-    from ordercast.model.errors import Error
-
-    try:
-        async with (
-            asyncio.timeout(ANSWER_S),
-            place.at([door], site, start_s=ANSWER_S, flush_s=0.1) as client,
-        ):
-            return _told(await client.status())
-    except TimeoutError:
-        return {"state": "down", "reasons": [f"no answer within {ANSWER_S:g} s"]}
-    except Error as error:
-        return {"state": "down", "reasons": [str(error)]}
-
-
-def _told(status: dict[str, Any]) -> dict[str, Any]:
-    from ordercast.net.site.status import troubles, warnings
-
-    reasons, near = troubles(status), warnings(status)
-    state = "unwell" if reasons else "up"
-    return {"state": state, "reasons": reasons, "warnings": near, **status}
-
-
-async def ask(cluster: "Cluster", sites: list[str], directory: Path) -> dict[str, dict[str, Any]]:
-    """Every site's status, asked at the same time."""
-    answers = await asyncio.gather(*(_ask_one(cluster, site, directory) for site in sites))
-    return dict(zip(sites, answers, strict=True))
-
-
-async def _ask_one(cluster: "Cluster", site: str, directory: Path) -> dict[str, Any]:
-    """`state` is up, unwell (with reasons), down, elsewhere or retired."""
-    from ordercast.model.errors import Error
-    from ordercast.net.client.client import connect
-    from ordercast.net.cluster.processes import is_known, is_retired, log_file, running
-    from ordercast.net.cluster.sockets import answers
-
-    if running(directory, site) is None and not answers(directory / f"{site}.sock"):
-        if is_retired(directory, site):
-            return {"state": "retired", "reasons": []}
-        if not is_known(directory, site):
-            return {"state": "elsewhere", "reasons": []}
-        log = log_file(directory, site)
-        hint = f" (its log: {log})" if log.exists() else ""
-        return {"state": "down", "reasons": [f"no process runs it{hint}"]}
-    try:
-        async with (
-            asyncio.timeout(ANSWER_S),
-            connect(cluster, site, directory, start_s=ANSWER_S, flush_s=0.1) as client,
-        ):
-            status = await client.status()
-    except TimeoutError:
-        return {"state": "down", "reasons": [f"no answer within {ANSWER_S:g} s"]}
-    except Error as error:
-        return {"state": "down", "reasons": [str(error)]}
-    if is_retired(directory, site):
-        return {"state": "retired", "reasons": [], **status}
-    return _told(status)
-
-
 _COLUMNS = (
-    "site", "state", "position", "epoch", "lag", "window", "held by", "links", "store", "up for",
+    "site", "state", "position", "per s", "epoch", "lag", "window", "held by", "links", "store",
+    "up for",
 )  # fmt: skip
 
 
-def as_table(found: dict[str, dict[str, Any]]) -> str:
-    lines = table_lines([_COLUMNS, *(_row(site, status) for site, status in found.items())])
+def as_table(found: dict[str, dict[str, Any]], view: "Overview") -> str:
+    lines = table_lines([_COLUMNS, *map(_row, view.sites.values())])
     if has_colours():
-        states = [status["state"] for status in found.values()]
+        states = [site.state for site in view.sites.values()]
         lines[1:] = [_painted(*each) for each in zip(lines[1:], states, strict=True)]
-    for site, status in found.items():
-        lines.extend(f"{site}: {reason}" for reason in status["reasons"])
-        lines.extend(f"{site}: {warning}" for warning in status.get("warnings", ()))
+    for site in view.sites.values():
+        lines.extend(f"{site.site}: {told}" for told in (*site.reasons, *site.warnings))
         lines.extend(
-            f"{site}: link to {link['peer']} goes through {link['through']}"
-            for link in status.get("links", ())
-            if link["through"]
+            f"{site.site}: link to {link.peer} goes through {link.through}"
+            for link in view.links
+            if link.site == site.site and link.through
         )
-    return "\n".join([*lines, *_broken(found), *_absences(found), *_programs(found)])
+    lines += broken_links(view.apart)  # the manager says it, if it was asked
+    lines += absences(view.excluded, _frozen(view), decided=view.manager is not None)
+    return "\n".join([*lines, *_programs(found)])
+
+
+def _frozen(view: "Overview") -> dict[str, tuple[str, ...]]:
+    return {group.group: group.frozen for group in view.groups.values() if group.frozen}
 
 
 def _painted(line: str, state: str) -> str:
@@ -249,22 +134,6 @@ def _painted(line: str, state: str) -> str:
     site, rest = line.split(maxsplit=1)
     gap = line[len(site) : len(line) - len(rest)]
     return site + gap + coloured(state, _COLOURS[state]) + rest.removeprefix(state)
-
-
-def _broken(found: dict[str, dict[str, Any]]) -> list[str]:
-    """Which sites do not hear each other: the manager says it, if it runs here."""
-    pairs = {tuple(pair): None for status in found.values() for pair in status.get("apart", ())}
-    return broken_links(pairs)
-
-
-def _absences(found: dict[str, dict[str, Any]]) -> list[str]:
-    """Who is excluded and what is frozen, by the site that has heard most."""
-    known = [status for status in found.values() if "records" in status]
-    if not known:
-        return []
-    latest = max(known, key=lambda status: int(status["records"]))
-    decided = any(status["manager"] is not None for status in known)
-    return absences(latest["excluded"], latest["frozen"], decided=decided)
 
 
 def _programs(found: dict[str, dict[str, Any]]) -> list[str]:
@@ -290,23 +159,21 @@ def _features(has: dict[str, list[str]], sites: list[str], used: list[str]) -> l
     return lines
 
 
-def _row(site: str, status: dict[str, Any]) -> tuple[str, ...]:
-    if "position" not in status:
-        return (site, status["state"], *[""] * (len(_COLUMNS) - 2))
-    window = status["window"]
-    links = status["links"]
-    connected = sum(link["state"] == "connected" for link in links)
+def _row(site: "SiteOverview") -> tuple[str, ...]:
+    if not site.known:
+        return (site.site, site.state, *[""] * (len(_COLUMNS) - 2))
     return (
-        site,
-        status["state"],
-        str(status["position"]),
-        str(status["epoch"]),
-        str(status["lag"]),
-        f"{window['messages']}/{window['limit_messages']}",
-        ",".join(window["held_by"]) or "-",
-        f"{connected}/{len(links)}",
-        as_bytes(status["store"]["bytes"]),
-        _time(status["uptime_s"]),
+        site.site,
+        site.state,
+        f"{site.position:,}",
+        "-" if site.rate is None else f"{site.rate:,.0f}",
+        f"{site.epoch:,}",
+        f"{site.lag:,}",
+        f"{site.window.value:,}/{site.window.limit:,}",
+        ",".join(site.held_by) or "-",
+        f"{site.links_up}/{site.links}",
+        as_bytes(site.store_bytes),
+        _time(site.uptime_s),
     )
 
 

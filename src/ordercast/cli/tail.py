@@ -8,8 +8,9 @@ from typing import Any
 from msgspec.structs import asdict
 
 from ordercast.cli.command import GOOD, MISSING, UsageError, whole_number
-from ordercast.cli.destination import Destination, LocalDestination, destination
+from ordercast.cli.destination import destination
 from ordercast.cli.runtime import cluster_arguments, print_line
+from ordercast.net.client.destinations import Destination, LocalDestination
 
 DESCRIPTION = """\
 Print the deliveries of a running site in order, and then what comes, until Ctrl-C.

@@ -1,7 +1,23 @@
-"""What may be in one batch: payloads that are bytes, each and together within the limits."""
+"""What may be in one batch: payloads that are bytes, each and together within the limits; and the
+headers and the time that its envelope has.
+"""
 
+from collections.abc import Sequence
+from typing import Final
+
+from ordercast.model.envelope import (
+    Envelope,
+    HeaderRun,
+    HeaderRuns,
+    bounded_time,
+    envelope_bytes,
+    pack_envelope,
+)
 from ordercast.model.errors import ConfigError, TooLarge
+from ordercast.model.groups import Group
+from ordercast.model.headers import Headers, header_items
 from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
+from ordercast.model.messages import pack_payloads
 
 PER_MESSAGE = 5  # packing adds at most so many bytes to a payload, and once to the batch
 _ONLY_BYTES = {bytes}
@@ -22,16 +38,60 @@ def require_message(payload: object, message_bytes: int) -> bytes:
     return message
 
 
-def batch_bytes(payloads: list[bytes], message_bytes: int) -> int:
-    """How large the packed batch is, at most. Bytes-like payloads become bytes in place. Raises
-    ConfigError if there are no payloads or one is not bytes-like, TooLarge beyond the limits."""
+class Label:
+    """What the messages of a batch have beside their payloads: `headers`, and the `groups` of a
+    send to several. `size`: the bytes that they add to a body, at most."""
+
+    __slots__ = ("groups", "headers", "size")
+
+    def __init__(self, headers: HeaderRuns = (), groups: tuple[Group, ...] = ()) -> None:
+        self.headers = headers
+        self.groups = groups
+        self.size = envelope_bytes(headers, groups) if headers or groups else 0
+
+
+NO_LABEL: Final = Label()
+
+
+def label_of(headers: Headers, count: int, groups: tuple[Group, ...] = ()) -> Label:
+    """The label of `count` messages with the same headers, as an application gives them. Raises
+    ConfigError if they are no headers, and TooLarge beyond the limits."""
+    if not (headers or groups):
+        return NO_LABEL
+    items = header_items(headers)
+    return Label((HeaderRun(0, count, items),) if items and count else (), groups)
+
+
+def unlabelled(label: Label) -> Label:
+    """Not all sites can read an envelope yet: groups are not told, and headers are refused."""
+    if label.headers:
+        raise ConfigError(
+            "headers: this cluster does not use them yet, because not all of its sites run a"
+            " release that has them ('ordercast status' names the sites)"
+        )
+    return NO_LABEL
+
+
+def packed_body(
+    payloads: list[bytes], sent_ns: int, headers: Sequence[HeaderRun], groups: tuple[Group, ...]
+) -> bytes:
+    """The body of a batch. `sent_ns`: 0 where the time is not told."""
+    if sent_ns or headers or groups:
+        return pack_envelope(Envelope(payloads, bounded_time(sent_ns), tuple(headers), groups))
+    return pack_payloads(payloads)
+
+
+def batch_bytes(payloads: list[bytes], message_bytes: int, label: Label = NO_LABEL) -> int:
+    """How large the packed batch is, at most, without ENVELOPE_BYTES. Bytes-like payloads become
+    bytes in place. Raises ConfigError if there are no payloads or one is not bytes-like, TooLarge
+    beyond the limits."""
     if not payloads:
         raise ConfigError("payloads: a batch of no messages")
     if set(map(type, payloads)) != _ONLY_BYTES:
         payloads[:] = map(as_bytes, payloads)
     require_message(max(payloads, key=len), message_bytes)
     count = len(payloads)
-    size = sum(map(len, payloads)) + PER_MESSAGE * (count + 1)
+    size = sum(map(len, payloads)) + PER_MESSAGE * (count + 1) + label.size
     if count > BATCH_MESSAGES or size > BODY_BYTES:
         raise TooLarge(
             f"a batch of {count} messages, {size} bytes;"

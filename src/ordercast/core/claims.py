@@ -5,9 +5,9 @@ if the structure of the epoch makes the peer pass them on. Items are checked bef
 """
 
 from ordercast.core.structure import Structure
-from ordercast.model.errors import Error, PeerMistake
+from ordercast.model.errors import Error, FrameError, PeerMistake
 from ordercast.model.groups import Site
-from ordercast.model.messages import Batch, Vector, is_whole
+from ordercast.model.messages import Batch, Vector, check_body
 
 FAR = 1 << 60
 """How far a peer's clock, place or term may be ahead of what is known here. One step above a larger
@@ -54,11 +54,10 @@ def check_past(structure: Structure, past: Vector, most: int) -> None:
 def check_whole(batch: Batch) -> None:
     """The body can be delivered. A body that does not unpack would stop every member, also after
     restarts."""
-    if not is_whole(batch):
-        raise PeerMistake(
-            f"the body of {batch.origin!r}'s batch {batch.seq} to {batch.group!r} has not"
-            f" {batch.count} payloads"
-        )
+    try:
+        check_body(batch)
+    except FrameError as error:
+        raise PeerMistake(f"it passes on a batch of {batch.origin!r}: {error}") from None
 
 
 def check_close(root: Site, batch: Batch) -> None:

@@ -44,7 +44,7 @@ from ordercast.core.own_messages import OwnMessages
 from ordercast.core.producers import ProducerMarks
 from ordercast.core.retention import Held, PassedBatches
 from ordercast.core.stability.registry import tracker_named
-from ordercast.core.structure import Structure, with_tellers
+from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group, Site
@@ -111,7 +111,7 @@ class Engine:
         info = protocol_named(protocol)
         waits = options.on_failure == "wait"
         self.name = name
-        self.structure = structure = with_tellers(structure) if info.direct else structure
+        self.structure = structure = structure.tellers if info.direct else structure
         self.options = options
         self._prompt = options.prompt_stability  # an application waits for what is stable
         self.incarnation, self.boot = incarnation, boot

@@ -68,6 +68,18 @@ class Structure:
     def labels(self) -> Labels:
         return Labels.of(self.forest.parent)
 
+    @cached_property
+    def tellers(self) -> "Tellers":
+        """The same for a direct protocol. A group's teller is its primary if that is a member, else
+        the first member."""
+        primary = {
+            group: self.forest.primary[group]
+            if self.forest.primary[group] in members
+            else members[0]
+            for group, members in self.groups.items()
+        }
+        return Tellers(self.epoch, self.table, replace(self.forest, primary=primary))
+
     def parent(self, site: Site) -> Site | None:
         return self.forest.parent[site]
 
@@ -88,6 +100,11 @@ class Structure:
             depth += 1
             self._depth[passed] = depth
         return self._depth[site]
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether every site is a root or the child of one."""
+        return all(self.depth(site) <= 1 for site in self.forest.parent)
 
     def members(self, group: Group) -> tuple[Site, ...]:
         found = self.groups.get(group)
@@ -150,6 +167,8 @@ class Structure:
 
     def routes(self, site: Site, members: Iterable[Site]) -> tuple[Site, ...]:
         """The children of `site` at or below which there are members (errata GS-3)."""
+        if not self.children[site]:
+            return ()
         found: dict[Site, None] = {}
         depth = self.depth(site)
         for member in members:
@@ -166,6 +185,10 @@ class Tellers(Structure):
     """The structure as a direct protocol uses it. It has no primaries, but one member of each group
     gathers reports of stability and tells origins outside the group: its teller, which is called
     its primary here. The forest is kept because it says which sites are in one domain."""
+
+    @cached_property
+    def tellers(self) -> "Tellers":
+        return self
 
     def _lowest_above(self, members: tuple[Site, ...]) -> Site:
         super()._lowest_above(members)  # raises if they are in several domains
@@ -196,15 +219,3 @@ class Tellers(Structure):
         for site in sorted(self.forest.parent):
             trees.setdefault(self.root_of[site], []).append(site)
         return {root: tuple(sites) for root, sites in trees.items()}
-
-
-def with_tellers(structure: Structure) -> Tellers:
-    """With a teller for each group: its primary if that is a member, else the first member."""
-    if isinstance(structure, Tellers):
-        return structure
-    forest = structure.forest
-    primary = {
-        group: forest.primary[group] if forest.primary[group] in members else members[0]
-        for group, members in structure.groups.items()
-    }
-    return Tellers(structure.epoch, structure.table, replace(forest, primary=primary))

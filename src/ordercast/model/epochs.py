@@ -4,10 +4,11 @@ Frames carry these, and stores keep them. A store must read whatever its site on
 of what a site gathers itself, and texts, are for `check` alone, which frames call.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from ordercast.model.errors import FrameError
+from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.features import check_features
 from ordercast.model.fields import (
     Natural,
@@ -21,9 +22,13 @@ from ordercast.model.fields import (
     check_site,
     check_sites,
     check_text,
+    plain_text,
 )
+from ordercast.model.grants import MOST_ACTS, MOST_LINES, GrantText, grant_line, subject_named
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import LASTS, MEMBERS, PLACES, RECORDS, VOTERS
+
+FINGERPRINT: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class _OfMember(Packed, frozen=True):
@@ -140,6 +145,64 @@ class RemoveProducer(_OfProducer, frozen=True, tag="n"):
             check_named_group(self.group, "group")
 
 
+class Grant(Packed, frozen=True, tag="a"):
+    """The subjects of this name, or pattern, may do this too: acts with patterns of groups."""
+
+    subject: str
+    acts: tuple[str, ...]
+
+    def check(self) -> None:
+        check_grant((self.subject, self.acts), "acts")
+        check_length(self.acts, 1, MOST_ACTS, "acts")
+
+
+class Withdraw(Packed, frozen=True, tag="u"):
+    """Take grants back from the line of these subjects; all of the line, if no acts are named."""
+
+    subject: str
+    acts: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        check_grant((self.subject, self.acts), "acts")
+
+
+class UseGrants(Packed, frozen=True, tag="t"):
+    """The table of the cluster file. The manager asks for it, while the log has no table."""
+
+    lines: tuple[GrantText, ...]
+
+    def check(self) -> None:
+        check_length(self.lines, 0, MOST_LINES, "lines")
+        for line in self.lines:
+            check_grant(line, "lines")
+        if sum(len(acts) for _, acts in self.lines) > MOST_ACTS:
+            raise FrameError(f"lines: more than {MOST_ACTS} grants")
+
+
+class RevokeCertificate(Packed, frozen=True, tag="x"):
+    """Let nobody in any more who shows this certificate. `fingerprint`: the SHA-256 of it, in
+    hexadecimal digits. `subject`: whom it names, for those who read the list."""
+
+    subject: str
+    fingerprint: str
+
+    def check(self) -> None:
+        try:
+            subject_named(self.subject, "subject")
+        except ConfigError as error:
+            raise FrameError(plain_text(str(error))) from None
+        if FINGERPRINT.fullmatch(self.fingerprint) is None:
+            raise FrameError("fingerprint: must be 64 hexadecimal digits")
+
+
+def check_grant(line: GrantText, field: str) -> None:
+    check_length(line[1], 0, MOST_ACTS, field)
+    try:
+        grant_line(line[0], list(line[1]), "subject")
+    except ConfigError as error:
+        raise FrameError(plain_text(str(error))) from None
+
+
 Edit: TypeAlias = (
     JoinGroup
     | LeaveGroup
@@ -151,6 +214,10 @@ Edit: TypeAlias = (
     | UseProtocol
     | AddVoter
     | RemoveVoter
+    | Grant
+    | Withdraw
+    | UseGrants
+    | RevokeCertificate
     | AddProducer
     | RemoveProducer
 )

@@ -1,8 +1,8 @@
 """Grants: which subject may do what, with which groups.
 
-A subject is who a client's session speaks for: the owner of the daemon's socket, a site, or a
-client with a certificate of its own. A grant is a verb and a pattern of groups, `send:sales*`. The
-table is plain data, so that a cluster file or a layout can carry it.
+A subject is who asks: the owner of a daemon's socket, a site, or a client with a certificate of its
+own. A grant is a verb and a pattern of groups, `send:sales*`. The table is plain data: a cluster
+file founds it, records of the voters' log change it, and layouts carry it.
 
 Without a table the socket's owner and sites may do everything, clients nothing. With one, nothing
 is allowed that no line grants.
@@ -10,7 +10,7 @@ is allowed that no line grants.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ordercast.model.errors import ConfigError, NotGranted
 from ordercast.model.groups import Group
@@ -24,7 +24,11 @@ SEND, READ, OBSERVE, ADMIN = "send", "read", "observe", "admin"
 ACTS: Final = (SEND, READ, OBSERVE, ADMIN)
 EVERY: Final = "*"  # all groups: also those that have no name of their own
 MOST_LINES: Final = 1_000
+MOST_ACTS: Final = 4_000  # of all lines
 MOST_PATTERN: Final = 64  # characters
+
+GrantText: TypeAlias = tuple[str, tuple[str, ...]]
+"""A line as records and layouts have it: `client:billing`, (`send:sales`, `read:*`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,13 @@ class GrantLine:
     kind: str
     names: str
     acts: tuple[tuple[str, str], ...]
+
+    @property
+    def subject(self) -> str:
+        return f"{self.kind}:{self.names}" if self.names else self.kind
+
+    def told(self) -> GrantText:
+        return self.subject, tuple(f"{act}:{groups}" for act, groups in self.acts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +91,61 @@ class Grants:
     def require(self, subject: ClientSubject, act: str, group: Group) -> None:
         """Raise NotGranted, which names the grant that is missing."""
         if not self.allows(subject, act, group):
-            raise NotGranted(
-                f"{subject} has no grant {act}:{group} (in the cluster file, under [grants]:"
-                f' "{subject}" = ["{act}:{group}"])'
+            raise NotGranted(missing(subject, act, group))
+
+    # --- changed --------------------------------------------------------------------------------
+
+    def told(self) -> tuple[GrantText, ...] | None:
+        return None if self.lines is None else tuple(line.told() for line in self.lines)
+
+    def written(self) -> "Grants":
+        """The table that says what is allowed where there is none."""
+        return self if self.lines is not None else Grants(_OF_THE_TRUSTED)
+
+    def given(self, more: GrantLine) -> "Grants":
+        """With the acts of one more line. The first change writes down what was allowed before."""
+        lines = {line.subject: line for line in self.written().lines or ()}
+        before = lines.get(more.subject, GrantLine(more.kind, more.names, ()))
+        acts = tuple(dict.fromkeys((*before.acts, *more.acts)))
+        lines[more.subject] = GrantLine(more.kind, more.names, acts)
+        return Grants(tuple(lines.values()))
+
+    def withdrawn(self, less: GrantLine) -> "Grants":
+        """Without these acts of the subject's line; without the line, if none are named. Raises
+        ConfigError if they are not there."""
+        lines = {line.subject: line for line in self.written().lines or ()}
+        before = lines.pop(less.subject, None)
+        if before is None:
+            raise ConfigError(
+                f"grants: there is no line {less.subject}{nearest(less.subject, lines)}"
             )
+        for act in less.acts:
+            if act not in before.acts:
+                raise ConfigError(f"grants: the line {less.subject} has no {':'.join(act)}")
+        left = tuple(act for act in before.acts if less.acts and act not in less.acts)
+        if left:
+            lines[less.subject] = GrantLine(less.kind, less.names, left)
+        return Grants(tuple(lines.values()))
+
+    def require_room(self) -> None:
+        """Raise ConfigError if the table has become too large."""
+        lines = self.lines or ()
+        acts = sum(len(line.acts) for line in lines)
+        if len(lines) > MOST_LINES or acts > MOST_ACTS:
+            raise ConfigError(
+                f"grants: {len(lines)} lines with {acts} grants; the most is {MOST_LINES} with"
+                f" {MOST_ACTS}"
+            )
+
+    def is_changeable(self) -> bool:
+        """Whether some line lets somebody change the grants."""
+        return any((ADMIN, EVERY) in line.acts for line in self.written().lines or ())
+
+
+def missing(subject: ClientSubject, act: str, group: Group) -> str:
+    """The line that says which grant is missing, and how it is given."""
+    grant = f"{act}:{group}"
+    return f"{subject} has no grant {grant} ('ordercast grant add CLUSTER {subject} {grant}')"
 
 
 def fits(pattern: str, text: str) -> bool:
@@ -107,11 +169,23 @@ def read_grants(given: Mapping[str, Any], source: str) -> Grants:
     """The table of a file: `"client:billing" = ["send:*", "read:sales"]`."""
     if len(given) > MOST_LINES:
         raise ConfigError(f"{source}: grants: {len(given)} lines; the most is {MOST_LINES}")
-    return Grants(tuple(_line(key, value, source) for key, value in given.items()))
+    lines = tuple(
+        grant_line(key, value, f"{source}: grants.{shown(key)}") for key, value in given.items()
+    )
+    grants = Grants(lines)
+    grants.require_room()
+    return grants
 
 
-def _line(key: str, value: Any, source: str) -> GrantLine:
-    where = f"{source}: grants.{shown(key)}"
+def grants_told(lines: Iterable[GrantText] | None) -> Grants:
+    """The table of a record or a layout. Raises ConfigError if it is none."""
+    if lines is None:
+        return Grants()
+    return Grants(tuple(grant_line(subject, list(acts), "grants") for subject, acts in lines))
+
+
+def grant_line(key: str, value: Any, where: str) -> GrantLine:
+    """The line of a subject and its grants. Raises ConfigError if it is none."""
     kind, colon, names = key.partition(":")
     if kind not in KINDS:
         raise ConfigError(f"{where}: there is no kind {shown(kind)}{nearest(kind, KINDS)}")
@@ -135,6 +209,20 @@ def _act(value: Any, where: str) -> tuple[str, str]:
             f"{where}: {shown(value)}: write {act}:GROUP, in which * stands for any characters"
         )
     return act, groups if colon else EVERY
+
+
+_OF_THE_TRUSTED: Final = tuple(
+    GrantLine(kind, names, tuple((act, EVERY) for act in ACTS))
+    for kind, names in ((SOCKET, ""), (SITE, EVERY))
+)
+
+
+def subject_named(text: str, where: str) -> ClientSubject:
+    """The subject `client:billing`, without a pattern. Raises ConfigError if it is none."""
+    line = grant_line(text, [], where)
+    if EVERY in line.names:
+        raise ConfigError(f"{where}: {shown(text)} is a pattern; name one subject")
+    return ClientSubject(line.kind, line.names)
 
 
 def _is_pattern(text: str) -> bool:

@@ -9,7 +9,11 @@ log that keeps the limits fits into a frame.
 from typing import Final
 
 FRAME_BYTES: Final = 16 * 1024 * 1024  # header included
-BODY_BYTES: Final = 8 * 1024 * 1024  # the packed payloads of one batch
+BODY_BYTES: Final = 8 * 1024 * 1024  # the packed payloads of one batch, with headers and addressees
+ENVELOPE_BYTES: Final = 32  # that a body has beside those: its form, and the time of sending
+MESSAGE_HEADERS: Final = 32  # of one message
+HEADER_CHARACTERS: Final = 64  # of a header's name
+HEADERS_BYTES: Final = 4_096  # the names and values of one message's headers
 ITEMS: Final = 1_024  # of one frame
 BATCH_MESSAGES: Final = 65_536
 KEY_PATH: Final = 8_192  # integers: a placing site at depth 4,096 with no counter at zero

@@ -1,7 +1,7 @@
 """Messages, their ids and order keys, and what an application is given.
 
 A batch is what is ordered: consecutive messages of one origin to one group under one key. Its
-payloads are packed into `body` once, at the origin; nobody unpacks it before delivery.
+payloads are packed into `body` once, at the origin (`envelope.py`); nobody changes it on its way.
 """
 
 from itertools import repeat
@@ -10,6 +10,7 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from ordercast.model.envelope import Envelope, unpack_body
 from ordercast.model.errors import FrameError
 from ordercast.model.fields import (
     KNOWN_NAMES,
@@ -21,7 +22,15 @@ from ordercast.model.fields import (
     check_site,
 )
 from ordercast.model.groups import Group, Site
-from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES, KEY_PATH, VECTOR_ENTRIES
+from ordercast.model.headers import HeaderItems
+from ordercast.model.implicit import is_implicit
+from ordercast.model.limits import (
+    BATCH_MESSAGES,
+    BODY_BYTES,
+    ENVELOPE_BYTES,
+    KEY_PATH,
+    VECTOR_ENTRIES,
+)
 
 Vector: TypeAlias = tuple[tuple[Group, Ordinal, tuple[Site, ...]], ...]
 """Last group number per group in a message's causal past, by group name (an implicit group's with
@@ -105,7 +114,7 @@ class Batch(Packed, frozen=True):
     group: Group
     seq: Ordinal
     count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
-    body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES + ENVELOPE_BYTES)]
     past: Vector = ()
     members: tuple[Site, ...] = ()
     requests: Requests | None = None
@@ -161,7 +170,10 @@ class Placed(Packed, frozen=True):
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A message handed to the application: the public face of a delivery. A struct, because a named
-    tuple takes twice as long to make and gives the garbage collector work."""
+    tuple takes twice as long to make and gives the garbage collector work.
+
+    `sent_ns` is the clock of the origin when it took the message, in nanoseconds since 1970 (0: not
+    known). It is another machine's word: nothing is ordered by it."""
 
     position: int
     epoch: int
@@ -172,11 +184,25 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
     attempt: int
     key: Key
+    sent_ns: int = 0
+    header_items: HeaderItems = ()
+    addressed: tuple[Group, ...] = ()
 
     @property
     def id(self) -> MessageId:
         """Names the message: origin, incarnation, group and seq."""
         return MessageId(self.origin, self.incarnation, self.group, self.seq)
+
+    @property
+    def headers(self) -> dict[str, bytes]:
+        """The headers by name, in a new dictionary; empty when there are none."""
+        return dict(self.header_items)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups that the message was addressed to. Empty: it was sent to listed sites, or to
+        several groups by a site of an older release."""
+        return self.addressed or _named(self.group)
 
 
 class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
@@ -222,27 +248,74 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
         """The payload of each message, in order."""
         return payloads_of(self.placed.batch)
 
+    @property
+    def sent_ns(self) -> int:
+        """The clock of the origin when it took the messages; 0: not known."""
+        body = body_of(self.placed.batch)
+        return body.sent_ns if isinstance(body, Envelope) else 0
+
+    @property
+    def headers(self) -> list[dict[str, bytes]]:
+        """The headers of each message, in order."""
+        body = body_of(self.placed.batch)
+        if isinstance(body, Envelope):
+            return [dict(items) for items in body.items()]
+        return [{} for _ in body]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups that the messages were addressed to, as `Delivery.groups`."""
+        body = body_of(self.placed.batch)
+        return (body.groups if isinstance(body, Envelope) else ()) or _named(self.group)
+
     def deliveries(self) -> list[Delivery]:
         """One for each message."""
         placed, epoch, first = self.placed, self.epoch, self.position
         key, batch = placed.key, placed.batch
         seq, count = batch.seq, batch.count
         group, origin, incarnation = batch.group, batch.origin, batch.incarnation
-        payloads, attempt = payloads_of(batch), self.attempt
+        body, attempt = body_of(batch), self.attempt
+        sent_ns = 0
+        if type(body) is list:
+            payloads = body
+        else:
+            assert isinstance(body, Envelope)
+            payloads, sent_ns = body.payloads, body.sent_ns
+            if body.headers or body.groups:
+                return self._labelled(body)
         if count == 1:
-            only = payloads[0]
-            return [Delivery(first, epoch, group, origin, incarnation, seq, only, attempt, key)]
+            return [
+                Delivery(
+                    first, epoch, group, origin, incarnation, seq, payloads[0], attempt, key,
+                    sent_ns,
+                )
+            ]  # fmt: skip
         return list(
             map(
                 Delivery, range(first, first + count), repeat(epoch), repeat(group), repeat(origin),
                 repeat(incarnation), range(seq, seq + count), payloads, repeat(attempt),
-                repeat(key),
+                repeat(key), repeat(sent_ns),
             )
         )  # fmt: skip
 
+    def _labelled(self, body: Envelope) -> list[Delivery]:
+        """One for each message, where there are headers or several groups."""
+        batch, key = self.placed.batch, self.placed.key
+        return [
+            Delivery(
+                self.position + place, self.epoch, batch.group, batch.origin, batch.incarnation,
+                batch.seq + place, payload, self.attempt, key, body.sent_ns, items, body.groups,
+            )
+            for place, (payload, items) in enumerate(zip(body.payloads, body.items(), strict=True))
+        ]  # fmt: skip
+
+
+def _named(group: Group) -> tuple[Group, ...]:
+    """A group that has a name, not a list of sites."""
+    return () if is_implicit(group) else (group,)
+
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 def pack_payloads(payloads: list[bytes]) -> bytes:
@@ -250,27 +323,33 @@ def pack_payloads(payloads: list[bytes]) -> bytes:
 
 
 def unpack_payloads(body: bytes) -> list[bytes]:
-    """The payloads that `pack_payloads` packed; FrameError when the bytes are anything else."""
-    try:
-        return _unpack(body)
-    except msgspec.DecodeError as error:
-        raise FrameError(f"body is not a list of payloads: {error}") from None
+    """The payloads of a body in either form; FrameError when the bytes are anything else."""
+    found = unpack_body(body)
+    return found.payloads if isinstance(found, Envelope) else found
+
+
+def body_of(batch: Batch) -> list[bytes] | Envelope:
+    """The payloads of the batch, or the envelope with them. FrameError where there is not one for
+    each message."""
+    body = unpack_body(batch.body)
+    count = len(body.payloads if isinstance(body, Envelope) else body)
+    if count != batch.count:
+        raise FrameError(
+            f"body of {batch.origin}'s batch {batch.seq} to {batch.group} holds"
+            f" {count} payloads, the batch says {batch.count}"
+        )
+    return body
 
 
 def payloads_of(batch: Batch) -> list[bytes]:
     """One payload for each message of the batch; FrameError when the body holds another number."""
-    payloads = unpack_payloads(batch.body)
-    if len(payloads) != batch.count:
-        raise FrameError(
-            f"body of {batch.origin}'s batch {batch.seq} to {batch.group} holds"
-            f" {len(payloads)} payloads, the batch says {batch.count}"
-        )
-    return payloads
+    body = body_of(batch)
+    return body.payloads if isinstance(body, Envelope) else body
 
 
-def is_whole(batch: Batch) -> bool:
-    """Whether the batch can be delivered: its body unpacks to as many payloads as it says."""
-    try:
-        return len(_unpack(batch.body)) == batch.count
-    except msgspec.DecodeError:
-        return False
+def check_body(batch: Batch) -> None:
+    """Raise FrameError unless the batch can be delivered: its body has as many payloads as it says,
+    and its headers and groups keep the rules."""
+    body = body_of(batch)
+    if isinstance(body, Envelope):
+        body.check(listed=bool(batch.members))

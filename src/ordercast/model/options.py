@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from ordercast.model.grants import Grants
+
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 NEVER = 1 << 62
@@ -47,6 +49,7 @@ class Options:
     slow_member: str = "wait"  # or, under `exclude`, "exclude"
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
+    grants: Grants = field(default_factory=Grants)  # of the cluster file, until the log has some
 
     @property
     def prompt_stability(self) -> bool:

@@ -322,12 +322,14 @@ def _told(domain: Domain) -> tuple[Any, ...]:
 def _layouts_differ(members: Sequence[Member]) -> list[dict[str, Any]]:
     """Members with the same records but different layouts, or in an epoch that is gone."""
     latest = max((member.layout for member in members), key=lambda layout: layout.count)
-    packed: dict[int, bytes] = {}
+    layouts = {id(member.layout): member.layout for member in members}  # most share one
+    packed = {key: pack_layout(layout) for key, layout in layouts.items()}
+    first: dict[int, bytes] = {}
     found: list[dict[str, Any]] = []
     for member in members:
         layout = member.layout
         home = layout.home(member.name)
-        if packed.setdefault(layout.count, pack_layout(layout)) != pack_layout(layout) or (
+        if first.setdefault(layout.count, packed[id(layout)]) != packed[id(layout)] or (
             home is not None and home.epoch not in latest.domains
         ):
             found.append({"site": member.name, "records": layout.count})

@@ -9,6 +9,7 @@ drawn amount: no protocol may compare two sites' times.
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heappop
 from typing import Any
 
@@ -54,6 +55,18 @@ _CUT = 30  # times the timeout of a silent site are added to it if links are cut
 _LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's queues
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """There are no cycles to find, and many objects to scan for them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 class World(Driver):
     __slots__ = (
         "_in_bursts", "_next", "_record_delivered", "_replies", "_suspect", "calm_at", "epochs",
@@ -92,8 +105,9 @@ class World(Driver):
         return self._conditions.injected
 
     def start(self) -> None:
-        for place in self.places.values():
-            self._start(0, place)
+        with _no_collection():
+            for place in self.places.values():
+                self._start(0, place)
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -102,13 +116,8 @@ class World(Driver):
         settle = self.config.settle
         given_up = self.some_stay_down and not self.excludes
         end = self.calm_at + (min(settle, _SOME_DOWN) if given_up else settle)
-        collecting = gc.isenabled()
-        gc.disable()  # there are no cycles to find, and many objects to scan for them
-        try:
+        with _no_collection():
             self._loop(end, progress)
-        finally:
-            if collecting:
-                gc.enable()
         self.quiet = self._all_quiet()
 
     def _loop(self, end: int, progress: Callable[[int, int], None] | None) -> None:

@@ -14,7 +14,7 @@ from ordercast.model.epochs import (
     check_edits,
     check_included,
 )
-from ordercast.model.errors import FrameError
+from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.features import check_features
 from ordercast.model.fields import (
     Natural,
@@ -27,7 +27,9 @@ from ordercast.model.fields import (
     check_site,
     check_sites,
     check_text,
+    plain_text,
 )
+from ordercast.model.grants import subject_named
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import (
     FOLDED_BYTES,
@@ -152,6 +154,22 @@ class ChangeRequest(Packed, frozen=True, tag="3"):
         check_change(self.change, self.edits)
 
 
+class ClientChange(Packed, frozen=True, tag="q"):
+    """As `ChangeRequest`, for a client of the site's daemon. `subject`: whom the client speaks
+    for."""
+
+    change: str
+    edits: tuple[Edit, ...]
+    subject: str
+
+    def check(self) -> None:
+        check_change(self.change, self.edits)
+        try:
+            subject_named(self.subject, "subject")
+        except ConfigError as error:
+            raise FrameError(plain_text(str(error))) from None
+
+
 def check_change(change: str, edits: Sequence[Edit]) -> None:
     """Raise FrameError unless this change may be asked for at all: its names, and its size."""
     check_edits(change, edits)
@@ -234,5 +252,5 @@ class Whole(Packed, frozen=True, tag="b"):
 
 FlushFrame: TypeAlias = LogReport | PastNeeded | Fetch | Pages | Whole
 SiteFrame: TypeAlias = (
-    InEpoch | Feed | Fed | ClosedPart | Knock | ChangeRequest | FlushFrame | Voting
+    InEpoch | Feed | Fed | ClosedPart | Knock | ChangeRequest | ClientChange | FlushFrame | Voting
 )

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ordercast.core.batches import PER_MESSAGE
+from ordercast.core.batches import NO_LABEL, PER_MESSAGE, Label, label_of
 from ordercast.core.epochs.admission import (
     BATCH_BYTES,
     Admission,
@@ -17,14 +17,17 @@ from ordercast.core.epochs.admission import (
     Reservation,
     Turn,
 )
+from ordercast.model.envelope import Envelope, HeaderRun, unpack_body
 from ordercast.model.errors import ConfigError, NotInMajority, TooLarge, UnknownGroup, WindowFull
+from ordercast.model.features import HEADERS
+from ordercast.model.headers import HeaderItems
 from ordercast.model.implicit import implicit_group
-from ordercast.model.limits import BATCH_MESSAGES
-from ordercast.model.messages import unpack_payloads
+from ordercast.model.limits import BATCH_MESSAGES, ENVELOPE_BYTES
 from ordercast.model.options import Limits, Options
 
 GROUPS = ("alpha", "beta", "gamma")
 LIST = ("p", "q")
+NAMES = (("one",), ("b", "a"), tuple(f"header {n}" for n in range(9)))
 
 
 class Around:
@@ -38,6 +41,9 @@ class Around:
         self.roster = {"o": 1}
         self.lasts: dict[str, int] = {}  # another object whenever the layout changes
         self.frozen: set[str] = set()
+        self.features: tuple[str, ...] = ()
+        self.labels: dict[bytes, tuple[HeaderItems, tuple[str, ...]]] = {}  # by payload
+        self.times: dict[bytes, int] = {}  # when a message with this payload was first reserved
         self.is_open = self.has_room = True
         self.accepted: list[tuple[str, int, list[bytes], int]] = []  # group, seq, payloads, bytes
         self.requests: list[tuple[RequestName, int]] = []
@@ -100,14 +106,29 @@ class Around:
         self.domain(batch.group, batch.members)
         if not self.has_room:
             return False
-        payloads, body = unpack_payloads(batch.body()), batch.body()
-        assert len(body) <= batch.size + PER_MESSAGE, "more than was reserved"
+        body = batch.body()
+        payloads = self.unpack(body)
+        assert len(body) <= batch.size + ENVELOPE_BYTES, "more than was reserved"
         self.accepted.append((batch.group, batch.seq, payloads, len(body)))
         if batch.request is not None:
             self.requests.append((batch.request, batch.seq))
         assert batch.seq == self.next_seq(batch.group), "a seq twice, or left out"
         self.taken[batch.group] = batch.seq + len(payloads) - 1
         return True
+
+    def unpack(self, body: bytes) -> list[bytes]:
+        """The payloads of an accepted batch, whose envelope says what its messages were sent with,
+        and when the first of them was."""
+        found = unpack_body(body)
+        if not isinstance(found, Envelope):
+            assert not any(payload in self.labels for payload in found)
+            assert not self.features
+            return found
+        found.check(listed=True)
+        assert found.sent_ns == self.times[found.payloads[0]]
+        for payload, items in zip(found.payloads, found.items(), strict=True):
+            assert (items, found.groups) == self.labels.get(payload, ((), ()))
+        return found.payloads
 
 
 class Model:
@@ -154,6 +175,8 @@ class Run:
         )
         self.causal = rng.random() < 0.4
         self.around = Around(Options(limits=limits, causal=self.causal))
+        self.around.features = rng.choice([(), (HEADERS,)])
+        self.now = 0
         self.admission = Admission(cast(Origin, self.around))
         self.model = Model(self.around, limits)
         self.order: list[tuple[str, bytes]] = []  # of everything that was sent and not refused
@@ -176,43 +199,63 @@ class Run:
 
     def one(self) -> None:
         group, payload = self.rng.choice(GROUPS), self.payload()
+        label = self.label([payload])
         for _ in range(self.rng.choice([1, 1, 20])):
-            size = len(payload) + PER_MESSAGE
+            size = len(payload) + PER_MESSAGE + label.size
             expected = self.expected(group, 1, size)
             fits = not self.model.line and self.model.fits(1, size)
-            if seq := self.admission.join(group, payload):
+            if not label.headers and (seq := self.admission.join(group, payload)):
                 self.met["joined"] += 1
                 assert fits, "it overtakes the line, or exceeds the window"
                 self.sent(True, seq, group, [payload], 0)
                 continue
             try:
-                seq = self.admission.reserve(group, payload)
+                seq = self.admission.reserve(group, payload, self.now, label)
             except (UnknownGroup, NotInMajority):
                 self.refused(expected, group)
                 return
-            self.sent(expected, seq, group, [payload], 0)
+            self.sent(expected, seq, group, [payload], label.size)
+
+    def label(self, payloads: Sequence[bytes], *groups: str) -> Label:
+        """What the messages have beside their payloads, now that they are sent."""
+        self.now += 1
+        headers = None
+        if self.around.features and self.rng.random() < 0.5:
+            headers = {name: bytes(self.rng.choice([0, 1, 60])) for name in self.rng.choice(NAMES)}
+            self.met["with headers"] += 1
+        groups = groups if self.around.features else ()
+        label = label_of(headers, len(payloads), groups)
+        for payload in payloads:
+            self.around.times[payload] = self.now
+            if label is not NO_LABEL:
+                items = tuple(sorted((headers or {}).items()))
+                self.around.labels[payload] = (items, groups)
+        return label
 
     def many(self) -> None:
         payloads = [self.payload() for _ in range(self.rng.randint(1, 5))]
-        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1)
+        group = self.rng.choice([*GROUPS, implicit_group(LIST)])
+        label = self.label(payloads, *(() if group in GROUPS else GROUPS[:2]))
+        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1) + label.size
         request = None
         if self.rng.random() < 0.5:
             self._requested += 1
             request = (b"client", self._requested)
-        group = self.rng.choice([*GROUPS, implicit_group(LIST)])
         expected = self.expected(group, len(payloads), size)
         try:
             if group in GROUPS:
-                seq = self.admission.reserve_batch(group, payloads, request)
+                reserve = self.admission.reserve_batch
+                seq = reserve(group, payloads, request, self.now, label)
             else:
-                group, seq = self.admission.reserve_listed(LIST, payloads, request)
+                listed = self.admission.reserve_listed
+                group, seq = listed(LIST, payloads, request, self.now, label)
         except (UnknownGroup, NotInMajority):
             self.refused(expected, group)
             return
         if seq and request is not None:
             first = seq - len(payloads) + 1
             assert self.admission.requested[request] == (group, first, len(payloads))
-        self.sent(expected, seq, group, payloads, PER_MESSAGE)
+        self.sent(expected, seq, group, payloads, PER_MESSAGE + label.size)
 
     def expected(self, group: str, messages: int, size: int) -> bool | None:
         """Whether there is room; None: it is refused."""
@@ -305,6 +348,8 @@ class Run:
         if turn is None:
             return
         payloads = [self.payload()[:50] for _ in range(turn.messages)]
+        self.now += 1
+        self.around.times.update(dict.fromkeys(payloads, self.now))
         group = self.rng.choice(GROUPS)
         alone = turn.messages == 1
         ready = self.model.followed is self.around.lasts and self.around.is_open
@@ -312,9 +357,9 @@ class Run:
             self.give_back(turn)
         try:
             if alone:
-                seq = self.admission.reserve(group, payloads[0], turn=turn)
+                seq = self.admission.reserve(group, payloads[0], self.now, turn=turn)
             else:
-                seq = self.admission.reserve_batch(group, payloads, turn=turn)
+                seq = self.admission.reserve_batch(group, payloads, None, self.now, turn=turn)
         except (UnknownGroup, NotInMajority):
             if not ready:
                 self.model.granted.update(messages=turn.messages, bytes=turn.size)
@@ -402,6 +447,30 @@ def test_reservations_are_as_if_counted_one_by_one(part: int) -> None:
     for what in ("joined", "sent", "told to wait", "accepted", "granted", "took its turn"):
         assert met[what] > 40, met
     assert met["refused"] > 10, met
+    assert met["with headers"] > 40, met
+
+
+def test_headers_are_refused_and_nothing_is_reserved_until_all_sites_have_them() -> None:
+    around = Around(Options())
+    admission = Admission(cast(Origin, around))
+    label = label_of({"colour": b"red"}, 1, ("alpha", "beta"))
+    for send in (
+        lambda: admission.reserve("alpha", b"x", 1, label),
+        lambda: admission.reserve_batch("alpha", [b"x"], None, 1, label),
+        lambda: admission.reserve_listed(LIST, [b"x"], None, 1, label),
+        lambda: admission.submit(0, "alpha", (), [b"x"], None, 1, label),
+    ):
+        with pytest.raises(ConfigError, match="headers: this cluster does not use them yet"):
+            send()
+    assert admission.messages == admission.bytes == 0
+    admission.reserve("alpha", b"plain", 1)
+    admission.reserve_listed(LIST, [b"to groups"], None, 1, label_of(None, 1, ("alpha", "beta")))
+    assert [unpack_body(batch.body()) for batch in admission.queue] == [[b"plain"], [b"to groups"]]
+    around.features = ("another", HEADERS)
+    admission.reserve("alpha", b"with", 7, label_of({"colour": b"red"}, 1))
+    assert unpack_body(admission.queue[0].body()) == Envelope(
+        [b"plain", b"with"], 0, (HeaderRun(1, 1, (("colour", b"red"),)),)
+    )
 
 
 def test_a_batch_larger_than_the_window_goes_alone_and_is_not_overtaken() -> None:

@@ -42,7 +42,7 @@ def hold(running: Served, site: str) -> None:
     async def never(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    sender.multicast_many = never  # type: ignore[method-assign,assignment]
+    sender.send_batch = never  # type: ignore[method-assign,assignment]
 
 
 async def handed_over(remote: Client, running: Served, site: str) -> None:

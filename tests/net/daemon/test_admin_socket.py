@@ -142,9 +142,9 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
         for hello, why in (
             (
                 ClientHello(99, "local", "a", CLIENT, 98),
-                "this daemon speaks version 5, the client 98 to 99",
+                "this daemon speaks version 5 to 6, the client 98 to 99",
             ),
-            (ClientHello(4, "local", "a", CLIENT, 3), "speaks version 5, the client 3 to 4"),
+            (ClientHello(4, "local", "a", CLIENT, 3), "speaks version 5 to 6, the client 3 to 4"),
             (ClientHello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (ClientHello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
         ):
@@ -157,16 +157,22 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
                 assert await raw.closed()
 
 
-@pytest.mark.parametrize(("client", "daemon", "version"), [(5, 6, 5), (6, 5, 5), (6, 6, 6)])
+@pytest.mark.parametrize(
+    ("client", "daemon", "version"),
+    [(5, 6, 5), (6, 5, 5), (6, 6, 6), (6, 7, 6), (7, 6, 6), (7, 7, 7)],
+)
 def test_clients_and_daemons_of_two_releases_understand_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: int, daemon: int, version: int
 ) -> None:
     used: list[int] = []
+    codecs = {**ADMIN_CODECS, 7: pretended_admin()}
 
     def speak(newest: int) -> None:
-        monkeypatch.delitem(ADMIN_CODECS, 6, raising=False)
-        if newest == 6:
-            monkeypatch.setitem(ADMIN_CODECS, 6, pretended_admin())
+        for number, codec in codecs.items():
+            if number <= newest:
+                monkeypatch.setitem(ADMIN_CODECS, number, codec)
+            else:
+                monkeypatch.delitem(ADMIN_CODECS, number, raising=False)
 
     async def main() -> None:
         async with served(tmp_path) as running:
@@ -179,6 +185,13 @@ def test_clients_and_daemons_of_two_releases_understand_each_other(
                 async for item in one.deliveries(start=1):
                     assert isinstance(item, Delivery)
                     assert item.payload == b"hello"
+                    break
+                await running.cluster["b"].multicast("alpha", b"more", {"colour": b"red"})
+                async for item in one.deliveries(start=2):
+                    assert isinstance(item, Delivery)
+                    assert item.payload == b"more"
+                    assert item.headers == ({} if version == 5 else {"colour": b"red"})
+                    assert bool(item.sent_ns) is (version > 5)
                     break
                 assert (await one.status())["site"] == "b"
 

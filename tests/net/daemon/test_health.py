@@ -213,6 +213,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
     assert troubles(status) == []
     assert {
         "site", "cluster", "boot", "incarnation", "admitted", "epoch", "epochs", "records",
+        "groups", "times", "passages", "clock_ns",
         "voters", "manager", "changes", "suspects", "apart", "protocol", "deliver", "on_failure",
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from net.daemon.test_health import get
 from ordercast.net.daemon.http import Http
 from ordercast.net.local import local_cluster
+from ordercast.net.site.meters.latencies import EVERY_NS
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.status import status_of
 from support.clusters.processes import write_cluster
@@ -83,5 +84,45 @@ async def test_a_scraper_sees_by_which_way_each_peer_is_served(tmp_path: Path) -
             ):
                 await (await nodes["a"].multicast("alpha", b"x")).stable()
             assert set(found["served_by"]) == {"b,tree", "c,tree"}
+        finally:
+            await http.close()
+
+
+@in_loop
+async def test_a_scraper_sees_how_long_messages_and_commits_take_and_each_groups_traffic(
+    tmp_path: Path,
+) -> None:
+    groups = {"alpha": ["a", "b"], "beta": ["b", "c"]}
+    async with local_cluster(groups, dir=tmp_path, durability="os") as cluster:
+        http = await serving(cluster["a"])
+        try:
+            for seq in range(1, 4):
+                receipt = await cluster["a"].multicast("alpha", b"12345")
+                await receipt.stable()
+                assert receipt.seq == seq
+                await asyncio.sleep(EVERY_NS / 1e9)
+            await (await cluster["a"].multicast("beta", b"x")).stable()
+            async with asyncio.timeout(30):
+                while site_of(cluster["a"]).stream.delivered < 3:
+                    await asyncio.sleep(0.005)
+            found = await scraped(http)
+            assert found["send_to_ordered_seconds_count"] == {"": 4.0}
+            assert found["send_to_stable_seconds_count"] == {"": 4.0}
+            assert found["send_to_delivered_seconds_count"] == {"": 3.0}  # a is not in beta
+            buckets = found["send_to_stable_seconds_bucket"]
+            assert buckets["+Inf"] == 4.0
+            assert list(buckets.values()) == sorted(buckets.values())
+            assert found["send_to_ordered_seconds_sum"][""] > 0
+            assert (
+                found["send_to_ordered_seconds_sum"][""] <= found["send_to_stable_seconds_sum"][""]
+            )
+            assert found["store_commit_seconds_count"][""] >= 4
+            assert found["store_commit_seconds_sum"][""] > 0
+            assert found["group_sent_messages_total"] == {"alpha": 3.0, "beta": 1.0}
+            assert found["group_delivered_messages_total"] == {"alpha": 3.0, "beta": 0.0}
+            assert found["group_delivered_bytes_total"]["alpha"] >= 15.0
+            assert "epoch_pause_seconds" not in found
+            await cluster["a"].add_group("gamma", ["a"])
+            assert (await scraped(http))["epoch_pause_seconds"][""] > 0
         finally:
             await http.close()

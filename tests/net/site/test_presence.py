@@ -13,6 +13,7 @@ import pytest
 import ordercast
 from ordercast.cli.status import as_table
 from ordercast.model.errors import ConfigError, NotInMajority
+from ordercast.net.client.overview import overview
 from ordercast.net.cluster.certificates import make_site_certificate, read_authority
 from ordercast.net.daemon.metrics import exposition
 from ordercast.net.daemon.operator_log import OperatorLog
@@ -67,10 +68,14 @@ async def test_a_certificate_that_ends_soon_is_in_status_and_metrics(tmp_path: P
     status["certificate_ends_s"] = 3 * 86_400 - 60
     told = "its certificate expires in 2 days; 'ordercast certs' makes another"
     shown = {"state": "up", "reasons": [], "warnings": warnings(status), **status}
-    assert f"a: {told}" in as_table({"a": shown}).splitlines()
+    assert f"a: {told}" in table({"a": shown}).splitlines()
     assert b"ordercast_certificate_ends_seconds{" in (exposition(status) or b"")
     assert warnings({**status, "certificate_ends_s": 60 * 86_400}) == []
     assert "has expired" in warnings({**status, "certificate_ends_s": -1})[0]
+
+
+def table(statuses: dict[str, dict[str, Any]]) -> str:
+    return as_table(statuses, overview("", statuses, 0.0))
 
 
 @in_loop
@@ -79,7 +84,7 @@ async def test_nobody_goes_on_without_a_majority(tmp_path: Path) -> None:
         await cluster.kill("c")
         await until(lambda: "c" in site_of(cluster["a"]).core.layout.absent)
         status = {**status_of(site_of(cluster["a"])), "manager": None}
-        told = as_table({"a": {"state": "unwell", "reasons": [], **status}})
+        told = table({"a": {"state": "unwell", "reasons": [], **status}})
         assert told.splitlines()[-1] == "excluded: c; nothing goes on without a majority"
         await cluster.start("c")
         await all_back(cluster)
@@ -94,7 +99,7 @@ async def test_a_site_is_well_without_one_that_is_excluded(tmp_path: Path) -> No
         link = {"peer": "c", "state": "waiting", "since_s": 1.0, "last_error": "refused"}
         assert troubles({**status, "links": [link]}) == []
         assert troubles({**status, "links": [{**link, "peer": "b"}]}) != []
-        told = as_table({"a": {"state": "up", "reasons": [], **status}})
+        told = table({"a": {"state": "up", "reasons": [], **status}})
         assert "excluded: c; the others go on without it" in told.splitlines()
         await cluster.start("c")
         await all_back(cluster)

@@ -22,6 +22,7 @@ from ordercast.model.epochs import (
     Finish,
     Flush,
     Founded,
+    Grant,
     JoinGroup,
     Lapse,
     LeaveGroup,
@@ -31,10 +32,13 @@ from ordercast.model.epochs import (
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    RevokeCertificate,
     Stored,
     UseBuilder,
+    UseGrants,
     UseProtocol,
     Voters,
+    Withdraw,
 )
 from ordercast.model.limits import LARGEST_NUMBER
 
@@ -53,6 +57,8 @@ def few(values: st.SearchStrategy[object], least: int = 0) -> st.SearchStrategy[
     return st.lists(values, min_size=least, max_size=3).map(tuple)
 
 
+SUBJECTS = st.sampled_from(["socket", "site:*", "site:a", "client:x"])
+ACTS = st.sampled_from(["send:g", "read", "admin", "admin:*"])
 edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(JoinGroup, GROUPS, SITES),
     st.builds(LeaveGroup, GROUPS, SITES),
@@ -64,8 +70,12 @@ edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(RemoveVoter, SITES),
     st.builds(UseBuilder, st.sampled_from(["greedy", "star", "metagroups", "none"]), SOMEWHERE),
     st.builds(UseProtocol, st.sampled_from(["tom", "ring", "metagroup", "none"]), SOMEWHERE),
+    st.builds(Grant, SUBJECTS, few(ACTS, 1)),
+    st.builds(Withdraw, SUBJECTS, few(ACTS)),
+    st.builds(UseGrants, few(st.tuples(SUBJECTS, few(ACTS)))),
+    st.builds(RevokeCertificate, st.just("client:x"), st.sampled_from(["0" * 64, "1" * 64])),
 )
-FEATURES = st.sampled_from(["x", "y", "z"])
+FEATURES = st.sampled_from(["x", "y", "z", "grants"])
 lasts = few(st.tuples(SITES, NUMBERS, STREAMS, NUMBERS))
 counts = few(st.tuples(NUMBERS, STREAMS, st.one_of(st.just(0), NUMBERS), few(SITES)))
 voters = few(st.tuples(SITES, STORES), 1)

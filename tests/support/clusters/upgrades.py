@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ordercast.model.features import known_features
 from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster.file import read_cluster
 from support.clusters.applications import PATIENCE_S, Applications, Pace, Timed
@@ -187,9 +188,8 @@ class Upgrade:
     async def _until_used(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
         for site in SITES:
-            while (await self._applications.clients[site].status())["features"]["used"] != [
-                FEATURE
-            ]:
+            wanted = sorted([*known_features(), FEATURE])
+            while (await self._applications.clients[site].status())["features"]["used"] != wanted:
                 assert time.monotonic() < deadline, f"{site} does not use the feature"
                 await asyncio.sleep(0.05)
 

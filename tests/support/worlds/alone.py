@@ -16,6 +16,7 @@ class _Alone:
         self.name, self.options = engine.name, engine.options
         self.window = self.layout = self
         self.lasts: dict[str, int] = {}
+        self.features = ()
 
     def unstable_both(self) -> tuple[int, int]:
         return self.engine.own.unstable, self.engine.own.unstable_bytes

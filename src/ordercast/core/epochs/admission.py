@@ -15,13 +15,23 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from ordercast.core.batches import PER_MESSAGE, batch_bytes, require_message
+from ordercast.core.batches import (
+    NO_LABEL,
+    PER_MESSAGE,
+    Label,
+    batch_bytes,
+    packed_body,
+    require_message,
+    unlabelled,
+)
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.window import Window
+from ordercast.model.envelope import HeaderRun
 from ordercast.model.errors import Error, NotInMajority, WindowFull
+from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Requests, pack_payloads, ticket_in
+from ordercast.model.messages import Requests, ticket_in
 from ordercast.model.options import Options
 
 BATCH_BYTES = 65_536  # the most that a batch of gathered messages has
@@ -40,7 +50,9 @@ AdmittedRequest: TypeAlias = tuple[bytes, int, Group, int, int]
 class Reservation:
     """A batch with its seqs and its room, not accepted yet; more messages may still join it."""
 
-    __slots__ = ("group", "members", "payloads", "request", "seq", "size")
+    __slots__ = (
+        "group", "groups", "headers", "members", "payloads", "request", "sent_ns", "seq", "size",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -49,6 +61,8 @@ class Reservation:
         seq: int,
         payloads: list[bytes],
         size: int,
+        sent_ns: int = 0,
+        label: Label = NO_LABEL,
         request: RequestName | None = None,
     ) -> None:
         self.group = group
@@ -56,10 +70,21 @@ class Reservation:
         self.seq = seq  # the seq of the first message
         self.payloads = payloads
         self.size = size
+        self.sent_ns = sent_ns  # when its first message was reserved; 0: it is not told
+        self.headers = list(label.headers)
+        self.groups = label.groups
         self.request = request
 
+    def join(self, payload: bytes, size: int, label: Label) -> None:
+        """One message more."""
+        if label.headers:
+            place = len(self.payloads)
+            self.headers += [HeaderRun(place, 1, run.items) for run in label.headers]
+        self.payloads.append(payload)
+        self.size += size
+
     def body(self) -> bytes:
-        return pack_payloads(self.payloads)
+        return packed_body(self.payloads, self.sent_ns, self.headers, self.groups)
 
     def requests(self) -> Requests | None:
         """The client's request that this batch is, in the form that a batch carries."""
@@ -80,10 +105,13 @@ class _Packed(Reservation):
         members: tuple[Site, ...],
         seq: int,
         payloads: list[bytes],
+        sent_ns: int,
+        label: Label,
         request: RequestName | None,
     ) -> None:
-        self._body = pack_payloads(payloads)
-        super().__init__(group, members, seq, payloads, len(self._body), request)
+        self._body = packed_body(payloads, sent_ns, label.headers, label.groups)
+        size = len(self._body)
+        super().__init__(group, members, seq, payloads, size, sent_ns, label, request)
 
     def body(self) -> bytes:
         return self._body
@@ -187,31 +215,41 @@ class Admission:
             self._messages += quick.seq - self._last[quick.group]
             self._last[quick.group] = quick.seq
 
-    def reserve(self, group: Group, payload: bytes, *, turn: Turn | None = None) -> int:
+    def reserve(
+        self,
+        group: Group,
+        payload: bytes,
+        sent_ns: int = 0,
+        label: Label = NO_LABEL,
+        *,
+        turn: Turn | None = None,
+    ) -> int:
         """The seq of a message to a named group. 0: there is no room now, or others wait for room.
+        `sent_ns`: the time. Messages that join a batch later have the time of its first one.
         `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises an
         Error if the message can go nowhere."""
         self.settle()
+        if HEADERS not in self._origin.layout.features:
+            sent_ns, label = 0, unlabelled(label)
         if group not in self._last:
             self._begin(self._last, group, ())
         if type(payload) is not bytes or len(payload) > self._message_bytes:
             payload = require_message(payload, self._message_bytes)
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
-        size = len(payload) + PER_MESSAGE
+        size = len(payload) + PER_MESSAGE + label.size
         if not self._admits(1, size, turn):
             return 0
         seq = self._last[group] = self._last[group] + 1
         batch = self._filling.get(group)
         if batch is None or batch.size + size > BATCH_BYTES:
-            batch = Reservation(group, (), seq, [payload], size)
+            batch = Reservation(group, (), seq, [payload], size, sent_ns, label)
             self.queue.append(batch)
             if self._causal:
                 self._filling.clear()
             self._filling[group] = batch
         else:
-            batch.payloads.append(payload)
-            batch.size += size
+            batch.join(payload, size, label)
         self._messages += 1
         self._bytes += size
         if self._is_quick and not self._line:
@@ -231,30 +269,39 @@ class Admission:
         group: Group,
         payloads: list[bytes],
         request: RequestName | None = None,
+        sent_ns: int = 0,
+        label: Label = NO_LABEL,
         *,
         turn: Turn | None = None,
     ) -> int:
         """The last seq of a batch that is ordered as one. In all else as `reserve`."""
         self.settle()
-        size = batch_bytes(payloads, self._message_bytes)
+        if HEADERS not in self._origin.layout.features:
+            sent_ns, label = 0, unlabelled(label)
+        size = batch_bytes(payloads, self._message_bytes, label)
         if group not in self._last:
             self._begin(self._last, group, ())
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
-        return self._reserve(self._last, group, (), payloads, size, request, turn)
+        batch = Reservation(group, (), 0, payloads, size, sent_ns, label, request)
+        return self._reserve(self._last, batch, turn)
 
     def reserve_listed(
         self,
         sites: Sequence[Site],
         payloads: list[bytes],
         request: RequestName | None = None,
+        sent_ns: int = 0,
+        label: Label = NO_LABEL,
         *,
         turn: Turn | None = None,
     ) -> tuple[Group, int]:
         """As `reserve_batch`, for listed sites. Returns the name of their group, and the last
         seq."""
         self.settle()
-        size = batch_bytes(payloads, self._message_bytes)
+        if HEADERS not in self._origin.layout.features:
+            sent_ns, label = 0, unlabelled(label)
+        size = batch_bytes(payloads, self._message_bytes, label)
         members = self._origin.layout.listed(sites)
         group = implicit_group(members)
         if group not in self._last_listed:
@@ -262,8 +309,8 @@ class Admission:
             self._lists[group] = members
         else:
             self._origin.domain(group, members)  # raises if there is none
-        last = self._last_listed
-        return group, self._reserve(last, group, members, payloads, size, request, turn)
+        batch = Reservation(group, members, 0, payloads, size, sent_ns, label, request)
+        return group, self._reserve(self._last_listed, batch, turn)
 
     def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
         """Look up the last seq of the group, before the first message of this run to it."""
@@ -271,28 +318,19 @@ class Admission:
         self._window.require_stream(group, members)
         last[group] = self._window.next_seq(group) - 1
 
-    def _reserve(
-        self,
-        last: dict[Group, int],
-        group: Group,
-        members: tuple[Site, ...],
-        payloads: list[bytes],
-        size: int,
-        request: RequestName | None,
-        turn: Turn | None,
-    ) -> int:
-        count = len(payloads)
-        if not self._admits(count, size, turn):
+    def _reserve(self, last: dict[Group, int], batch: Reservation, turn: Turn | None) -> int:
+        count, group = len(batch.payloads), batch.group
+        if not self._admits(count, batch.size, turn):
             return 0
         if self._causal:
             self._filling.clear()
         self._filling.pop(group, None)
-        first = last[group] + 1
-        self.queue.append(Reservation(group, members, first, payloads, size, request))
+        batch.seq = last[group] + 1
+        self.queue.append(batch)
         self._messages += count
-        self._bytes += size
-        if request is not None:
-            self.requested[request] = (group, first, count)
+        self._bytes += batch.size
+        if batch.request is not None:
+            self.requested[batch.request] = (group, batch.seq, count)
         last[group] += count
         return last[group]
 
@@ -421,13 +459,18 @@ class Admission:
         members: tuple[Site, ...],
         payloads: list[bytes],
         request: RequestName | None = None,
+        sent_ns: int = 0,
+        label: Label = NO_LABEL,
     ) -> int:
         """Reserve and accept at once, for a driver that does not gather. Returns the first seq. The
         site is open, and the batch has a domain. Nothing is changed when this raises."""
-        batch_bytes(payloads, self._message_bytes)
+        if HEADERS not in self._origin.layout.features:
+            sent_ns, label = 0, unlabelled(label)
+        batch_bytes(payloads, self._message_bytes, label)
         self._window.require_stream(group, members)
         self._window.require_past()
-        batch = _Packed(group, members, self._window.next_seq(group), payloads, request)
+        seq = self._window.next_seq(group)
+        batch = _Packed(group, members, seq, payloads, sent_ns, label, request)
         if not self._has_room(len(payloads), batch.size):
             raise self.window_full()
         if not self._origin.accept(now, batch):

@@ -20,6 +20,7 @@ from ordercast.core.epochs.absence import (
     require_present,
 )
 from ordercast.core.epochs.forests import Builds, as_before, from_record
+from ordercast.core.epochs.granting import about_grants, granted
 from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
@@ -133,6 +134,8 @@ def _with_store(layout: Layout, record: Stored) -> dict[Site, int]:
 def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
     if record.change in layout.closing or record.change in layout.outcomes:
         return layout  # it was asked for twice
+    if about_grants(record.edits):
+        return _grant(layout, record)
     try:
         closing = plan_change(layout, record.edits)
         begun = layout
@@ -151,10 +154,22 @@ def _begin(layout: Layout, record: Begin, build: Build) -> Layout:
     return begun
 
 
+def _grant(layout: Layout, record: Begin) -> Layout:
+    """Grants and certificates: no epoch is closed, so the change is done at once."""
+    try:
+        done = layout if record.refused else granted(layout, record.edits)
+    except ConfigError as error:
+        return _with_outcome(layout, record.change, str(error))
+    return _with_outcome(done, record.change, record.refused or "")
+
+
 def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     """What must be closed for the edits. Raises ConfigError, in one line, if that is impossible."""
     if not edits:
         raise ConfigError(NO_EDIT)
+    if about_grants(edits):
+        granted(layout, edits)
+        return Closing(edits, (), frozenset(), layout.count)
     require_present(layout, edits)
     _, nominal = edited(layout, edits)
     with_tickets(layout, nominal, edits)
@@ -417,6 +432,8 @@ def with_refusal(layout: Layout, record: Begin, build: Build) -> Begin:
     try:
         begun = replace(layout, count=layout.count + 1)
         closing = plan_change(begun, record.edits)
+        if about_grants(record.edits):
+            return msgspec.structs.replace(record, refused="")
         begun = replace(begun, closing={**begun.closing, record.change: closing})
         builds = _builds(begun, closing, build)
         _finished(begun, Finish(record.change, ()), closing, closing.edits, builds)

@@ -22,6 +22,7 @@ from ordercast.model.errors import (
     NotInMajority,
     UnknownGroup,
 )
+from ordercast.model.grants import Grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.implicit import listed_sites
 from ordercast.model.names import nearest
@@ -123,6 +124,8 @@ class Layout:
     told_at: int = 0  # the number of the last record that told streams
     look_at: int = 0  # so many entries, before they are looked through again
     features: tuple[str, ...] = ()  # adopted: every site has a program that knows them
+    grants: Grants = field(default_factory=Grants)
+    revoked: Mapping[str, str] = field(default_factory=dict)  # certificates, and whom they name
     # By name and group, the ticket under which a producer sends; and the last ticket ever given.
     producers: Mapping[tuple[str, Group], int] = field(default_factory=dict)
     last_ticket: int = 0

@@ -8,12 +8,15 @@ is asked for again by the next manager.
 from itertools import chain
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from ordercast.core.detector import Detector, DetectorTimes
 from ordercast.core.epochs.chain import UNKNOWN
 from ordercast.core.epochs.excluding import Excluding
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.folds import Folds
+from ordercast.core.epochs.granting import why_not_granted
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
 from ordercast.core.epochs.silence.silences import Silences
@@ -30,15 +33,19 @@ from ordercast.model.epochs import (
     Finish,
     Included,
     RemoveVoter,
+    UseGrants,
     Voters,
 )
 from ordercast.model.errors import ConfigError
-from ordercast.model.features import lacking
+from ordercast.model.features import GRANTS, lacking
+from ordercast.model.fields import plain_text
+from ordercast.model.grants import SITE, ClientSubject, subject_named
 from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.limits import RECORDS
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClientChange,
     ClosedPart,
     Fed,
     Feed,
@@ -81,7 +88,7 @@ class Manager:
         self._fed: dict[Site, int] = {}
         self._features: dict[Site, tuple[str, ...]] = {}  # that sites have and nobody uses yet
         self._reports: dict[int, dict[Site, Included]] = {}  # by the number of the change
-        self._wanted: dict[str, tuple[Edit, ...]] = {}
+        self._wanted: dict[str, tuple[tuple[Edit, ...], ClientSubject]] = {}
         self._proposed: dict[int, int] = {}  # parts of the end of a change, by its number
         self._ends: dict[int, list[EndPart]] = {}
         self._parts: dict[tuple[int, Site], ReportParts[ClosedPart]] = {}
@@ -99,12 +106,16 @@ class Manager:
     def leads(self) -> bool:
         return self._raft.role == LEADER
 
-    def ask(self, frame: ChangeRequest) -> None:
+    def ask(self, peer: Site, frame: ChangeRequest | ClientChange) -> None:
+        """Take a request of a site, or of a client whose subject the site's daemon names."""
         layout = self._member.layout
+        subject = ClientSubject(SITE, peer)
+        if isinstance(frame, ClientChange):
+            subject = subject_named(frame.subject, "subject")
         # If there is no room, sites ask again.
         room = len(self._wanted) < RECORDS or frame.change in self._wanted
         if self.leads and room and frame.change not in layout.outcomes:
-            self._wanted[frame.change] = frame.edits
+            self._wanted[frame.change] = frame.edits, subject
 
     def fed(self, peer: Site, frame: Fed) -> None:
         layout = self._member.layout
@@ -205,6 +216,7 @@ class Manager:
             self.excluding.reset()
             self.alarm_at = now
         member.fold_committed(raft)
+        self._found_grants(now)
         self._begin(now)
         self._choose_voters(now)
         self._finish(now)
@@ -265,7 +277,7 @@ class Manager:
         return raft.log.chain_at(count) if inside else UNKNOWN
 
     def _begin(self, now: int) -> None:
-        for change, edits in list(self._wanted.items()):
+        for change, (edits, subject) in list(self._wanted.items()):
             layout = self._member.layout
             if change in layout.closing or change in layout.outcomes:
                 del self._wanted[change]
@@ -277,7 +289,18 @@ class Manager:
             except ConfigError:
                 pass  # it is proposed all the same: its outcome says why not
             if self._settled():
-                self._raft.propose(now, self._member.folds.begin(layout, Begin(change, edits)))
+                record = self._member.folds.begin(layout, Begin(change, edits))
+                lacks = plain_text(why_not_granted(layout, subject, edits))
+                self._raft.propose(now, replace(record, refused=lacks) if lacks else record)
+
+    def _found_grants(self, now: int) -> None:
+        """The grants of the cluster file become those of the log, while the log has none."""
+        lines = self._member.options.grants.told()
+        layout = self._member.layout
+        lacks = lines is not None and layout.grants.lines is None and GRANTS in layout.features
+        if lacks and lines is not None and layout.stores and self._settled():
+            record = Begin(f"grants of the file, {layout.count}", (UseGrants(lines),), "")
+            self._raft.propose(now, record)
 
     def _settled(self) -> bool:
         """Whether no record is under way. It could conflict with another one, or with the forest

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ordercast.core.batches import NO_LABEL, Label
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
@@ -68,12 +69,14 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
 from ordercast.model.features import known_features, lacking
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, ticket_in
 from ordercast.model.options import MILLISECOND, NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
+    ClientChange,
     ClosedPart,
     Fed,
     Feed,
@@ -141,7 +144,7 @@ class Member:
         self._late: list[tuple[Site, SiteFrame]] = []
         self.delivering: list[Shown] = []
         self.receipts: list[StageReached] = []
-        self._wishes = Wishes()
+        self._wishes = Wishes(name)
         self._lonely_at = 0  # when to tell the voters where this site is, if nobody feeds it
         self._stirred = True  # something happened since `_manage` that belongs to no one epoch
         self._due = 0  # when `_manage` must run again in any case
@@ -206,20 +209,22 @@ class Member:
     # --- the application --------------------------------------------------------------------------
 
     def submit(
-        self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None
-    ) -> int:
+        self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None,
+        sent_ns: int = 0, label: Label = NO_LABEL,
+    ) -> int:  # fmt: skip
         """Accept a batch at once. Returns its first seq. Nothing is changed when this raises."""
         self._hear(now, group, ())
-        return self.admission.submit(now, group, (), payloads, request)
+        return self.admission.submit(now, group, (), payloads, request, sent_ns, label)
 
     def submit_to(
         self, now: int, sites: Sequence[Site], payloads: list[bytes],
-        request: RequestName | None = None,
+        request: RequestName | None = None, sent_ns: int = 0, label: Label = NO_LABEL,
     ) -> tuple[Group, int]:  # fmt: skip
         """As `submit`, for listed sites. Returns the name of their group, and the first seq."""
         group = implicit_group(members := self.layout.listed(sites))
         self._hear(now, group, members)
-        return group, self.admission.submit(now, group, members, payloads, request)
+        seq = self.admission.submit(now, group, members, payloads, request, sent_ns, label)
+        return group, seq
 
     def _hear(self, now: int, group: Group, members: tuple[Site, ...]) -> None:
         """Tell the time to the engine that will get a batch, even if the batch is refused."""
@@ -268,12 +273,15 @@ class Member:
         home = self.layout.home(self.name)
         return self.flush.delivered if home is None else self.engines[home.epoch].position
 
-    def ask(self, now: int, change: str, edits: tuple[Edit, ...]) -> None:
-        """Ask for a change. Its outcome comes in an outbox. After a restart, ask again."""
+    def ask(
+        self, now: int, change: str, edits: tuple[Edit, ...], subject: ClientSubject | None = None
+    ) -> None:
+        """Ask for a change, for this site or for a client of its daemon. Its outcome comes in an
+        outbox. After a restart, ask again."""
         self.now = now
         self._stirred = True
         check_change(change, edits)
-        self._wishes.want(now, change, edits, self.layout)
+        self._wishes.want(now, change, edits, subject, self.layout)
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -306,8 +314,8 @@ class Member:
         elif isinstance(frame, Knock):
             if self.hearing.receive(peer, frame) and self._excludes:
                 self.closings.tell_manager()
-        elif isinstance(frame, ChangeRequest):
-            self.manager.ask(frame)
+        elif isinstance(frame, (ChangeRequest, ClientChange)):
+            self.manager.ask(peer, frame)
         elif isinstance(frame, FlushFrame):
             self.flush.receive(peer, frame)
         elif not isinstance(frame, InEpoch) and self.sources.may_vote(peer):
@@ -641,10 +649,10 @@ class Member:
 
     def _ask_again(self, now: int) -> None:
         """Tell the voters of changes that are wanted here."""
-        frames = self._wishes.due(now)
+        frames = self._wishes.due(now, self.layout)
         for frame in frames:
             if self.manager.leads:
-                self.manager.ask(frame)
+                self.manager.ask(self.name, frame)
             for voter in self.layout.voters:
                 if voter != self.name:
                     self.say(voter, frame)

@@ -21,6 +21,7 @@ from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import Counts, Edit, EndPart, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.features import are_features
+from ordercast.model.grants import GrantText, grants_told
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import is_name
 
@@ -85,6 +86,8 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     told_at: int = 0
     look_at: int = 0
     features: tuple[str, ...] = ()
+    grants: tuple[GrantText, ...] | None = None
+    revoked: dict[str, str] = {}
     producers: tuple[tuple[str, Group, int], ...] = ()
     last_ticket: int = 0
     opening_marks: dict[int, Included] = {}
@@ -139,6 +142,8 @@ def pack_layout(layout: Layout) -> bytes:
             layout.told_at,
             layout.look_at,
             layout.features,
+            layout.grants.told(),
+            dict(layout.revoked),
             tuple((*pair, ticket) for pair, ticket in layout.producers.items()),
             layout.last_ticket,
             dict(layout.opening_marks),
@@ -281,6 +286,8 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.told_at,
         packed.look_at,
         packed.features,
+        grants_told(packed.grants),
+        packed.revoked,
         {(producer, group): ticket for producer, group, ticket in packed.producers},
         packed.last_ticket,
         packed.opening_marks,

@@ -22,8 +22,8 @@ class Centralized(Propagation):
 
 def require_centre(structure: Structure, group: Group) -> None:
     primary = structure.primary(group)
-    if structure.depth(primary) > 0 or any(
-        structure.depth(site) > 1 for site in structure.members(group)
+    if structure.depth(primary) > 0 or (
+        not structure.flat and any(structure.depth(site) > 1 for site in structure.members(group))
     ):
         raise ConfigError(
             f"centralized needs a forest of depth 1 (builder 'star'): group {group!r} has none"

@@ -90,7 +90,6 @@ class Reduction(Domainwide, ABC):
         super().__init__(site, structure, environment, causal=causal)
         self.root = self.structure.root_of[site]
         self.domain = self.structure.domains[self.root]
-        self.others = tuple(peer for peer in self.domain if peer != site)
         parent = self.structure.parent(site)
         self._near = (*self.structure.children[site], *([] if parent is None else [parent]))
         limits, origins = environment.options.limits, len(self.structure.table.sites) + 1
@@ -100,7 +99,7 @@ class Reduction(Domainwide, ABC):
         self.debts = Debts(environment)
         self._queue: deque[Batch] = deque()  # to be issued when there is room
         self._open: dict[MessageName, int] = {}  # issued here: the number; 0: not chained
-        self._reached: dict[Site, int] = dict.fromkeys(self.others, 0)
+        self._reached: dict[Site, int] = {}  # 0 if absent: a domain can be large
         self._told_reached = 0
         self._bodies: dict[tuple[int, Group], dict[int, Batch]] = {}  # own batches, by seq
         self._through: dict[Stream, int] = {}  # last seq taken from an origin outside
@@ -193,6 +192,14 @@ class Reduction(Domainwide, ABC):
             else:
                 self.debts.say(step.peer, CountValue(0, step.name, step.value))
 
+    @property
+    def others(self) -> tuple[Site, ...]:
+        """The other sites of the domain."""
+        return tuple(peer for peer in self.domain if peer != self.site)
+
+    def _in_domain(self, site: Site) -> bool:
+        return self.structure.root_of.get(site) == self.root
+
     def _reveal(self, header: Header) -> None:
         """Multicast: the header to all sites of the domain, the body to members."""
         self.debts.owe(header, self.others, self.members(header.batch))
@@ -219,7 +226,7 @@ class Reduction(Domainwide, ABC):
             self.check_offer(peer, item)
         elif type(item) is Final:
             self.check_handed(peer, item)
-        elif peer not in self._reached:
+        elif not self._in_domain(peer):
             raise PeerMistake("it is of another domain")
         elif isinstance(item, (Follows, Counted)):
             self._check_header(item)
@@ -231,7 +238,7 @@ class Reduction(Domainwide, ABC):
             if isinstance(item, Swap):
                 self._check_chained(item.batch)
                 check_whole(item.batch)
-                if item.issuer not in self.domain:
+                if not self._in_domain(item.issuer):
                     raise PeerMistake(f"a request issued by {item.issuer!r}, of another domain")
             elif item.count > self._most:
                 raise PeerMistake(f"it asks for {item.count} places at once")
@@ -266,7 +273,7 @@ class Reduction(Domainwide, ABC):
         elif isinstance(item, (Follows, Counted)):
             self._header(peer, item)
         elif type(item) is Reached:
-            self._reached[peer] = max(self._reached[peer], item.place)
+            self._reached[peer] = max(self._reached.get(peer, 0), item.place)
             self._look_at_open()
         elif isinstance(item, (Swap, Count, CountValue)) and self.debts.is_news(peer, item.number):
             if self.environment.resumes:
@@ -342,9 +349,15 @@ class Reduction(Domainwide, ABC):
             for peer in peers:
                 self.environment.send(peer, UP, Reached(self.chain.number))
 
+    def _reached_by_all(self) -> int:
+        """What every other site of the domain has chained."""
+        if len(self._reached) < len(self.domain) - 1:
+            return 0
+        return min(self._reached.values(), default=self.chain.number)
+
     def _look_at_open(self) -> None:
         """Forget batches that all sites have chained: that makes room for the next."""
-        everywhere = min(self._reached.values(), default=self.chain.number)
+        everywhere = self._reached_by_all()
         while self._open and 0 < next(iter(self._open.values())) <= everywhere:
             del self._open[next(iter(self._open))]
         self._issue()
@@ -371,8 +384,8 @@ class Reduction(Domainwide, ABC):
         if self.is_handed(batch):
             return [self.way(batch)]
         if self._queue:
-            least = min(self._reached.values(), default=0)
-            return [peer for peer, reached in self._reached.items() if reached == least]
+            least = self._reached_by_all()
+            return [peer for peer in self.others if self._reached.get(peer, 0) == least]
         return self.debts.unheard()
 
     def most_queued(self, window: int, origins: int) -> int:
@@ -386,7 +399,7 @@ class Reduction(Domainwide, ABC):
 
     def restarted(self, peer: Site | None) -> None:
         if peer is not None:
-            if peer in self._reached:
+            if self._in_domain(peer):
                 self._tell_reached((peer,))
             return
         self._silent = False
@@ -422,7 +435,7 @@ class Reduction(Domainwide, ABC):
     def _issued(self, batch: Batch) -> None:
         """Replay: this site issued a request for the batch."""
         self._closing = self._closing or batch.incarnation == CLOSING
-        if batch.origin not in self.domain:
+        if not self._in_domain(batch.origin):
             stream = (batch.origin, batch.incarnation, batch.group)
             self._through[stream] = batch.seq + batch.count - 1
         self._queue = deque(b for b in self._queue if name_of(b) != name_of(batch))

@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
@@ -28,14 +29,15 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.limits import (
     BATCH_MESSAGES,
     BODY_BYTES,
+    ENVELOPE_BYTES,
     MEMBERS,
     READER_GROUPS,
     RECORDS,
 )
-from ordercast.model.messages import CLIENT_BYTES, Placed
+from ordercast.model.messages import CLIENT_BYTES, Placed, pack_payloads, unpack_payloads
 from ordercast.wire.replica_digest import ReplicaDigest
 
-VERSION = 5
+VERSION = 6
 FIRST = 5  # the first version that clients and daemons agree on
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
@@ -63,7 +65,8 @@ class ClientHello(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
 
 
 class Send(Packed, frozen=True, tag=2):
-    """A batch for a group, or (then the group is "") for listed sites; `body` is packed.
+    """A batch for a group, or (then the group is "") for listed sites; `body` is packed. If its
+    envelope names groups, the daemon lists their members, and not the sites.
 
     The client knows that its sends up to the number `answered` are accepted.
     """
@@ -72,7 +75,7 @@ class Send(Packed, frozen=True, tag=2):
     group: Name
     sites: Annotated[tuple[Name, ...], Meta(max_length=MEMBERS)]
     count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
-    body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES + ENVELOPE_BYTES)]
     again: bool
     answered: Natural
 
@@ -222,12 +225,13 @@ ClientFrame: TypeAlias = (
 
 
 class Targets(Packed, frozen=True, tag=9, forbid_unknown_fields=False):
-    """What a client can send to now: the sites, the groups, and the sites of each domain. It is in
-    the welcome, and sent again whenever it has changed."""
+    """What a client can send to now: the sites, the groups, and the sites of each domain; and the
+    features that the cluster uses. It is in the welcome, and sent again whenever it has changed."""
 
     sites: tuple[Site, ...]
     groups: tuple[tuple[Group, tuple[Site, ...]], ...]
     domains: tuple[tuple[Site, ...], ...]
+    features: tuple[str, ...] = ()
 
 
 class ServedCluster(Packed, frozen=True, forbid_unknown_fields=False):
@@ -393,7 +397,24 @@ class AdminCodec(NamedTuple):
     reply: Decode = decode_reply
 
 
-ADMIN_CODECS: dict[int, AdminCodec] = {VERSION: AdminCodec()}
+def _encode_plain(message: ClientFrame | DaemonFrame) -> bytes:
+    """As in version 5, whose clients know no envelopes: they get the payloads alone."""
+    if isinstance(message, SubscribedBatches):
+        batches = tuple(
+            (position, epoch, _without_envelope(placed), attempt)
+            for position, epoch, placed, attempt in message.batches
+        )
+        return _encode(SubscribedBatches(message.id, batches))
+    return _encode(message)
+
+
+def _without_envelope(placed: Placed) -> Placed:
+    batch = placed.batch
+    plain = pack_payloads(unpack_payloads(batch.body))
+    return replace(placed, batch=replace(batch, body=plain))
+
+
+ADMIN_CODECS: dict[int, AdminCodec] = {5: AdminCodec(_encode_plain), VERSION: AdminCodec()}
 """The versions that this program speaks, without a hole."""
 
 

@@ -20,7 +20,8 @@ def targets_of(layout: Layout) -> Targets:
         domains = parts
     elif layout.absent:  # a list that only absent sites hold together waits for them
         domains += parts
-    return Targets(tuple(sorted(layout.roster)), tuple(layout.groups.items()), domains)
+    sites, groups = tuple(sorted(layout.roster)), tuple(layout.groups.items())
+    return Targets(sites, groups, domains, layout.features)
 
 
 def _sites_of(layout: Layout, names: Iterable[Group]) -> tuple[Site, ...]:
@@ -34,11 +35,13 @@ class KnownTargets:
         self.site = site
         self.sites: tuple[Site, ...] = ()
         self.groups: dict[Group, tuple[Site, ...]] = {}
+        self.features: tuple[str, ...] = ()
         self._domains: tuple[frozenset[Site], ...] = ()
 
     def update(self, targets: Targets) -> None:
         self.sites = targets.sites
         self.groups = dict(targets.groups)
+        self.features = targets.features
         self._domains = tuple(map(frozenset, targets.domains))
 
     def members(self, group: Group) -> tuple[Site, ...]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
+from ordercast.model.headers import Headers
 from ordercast.net.client import client
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.changes import ClusterChanges
@@ -29,13 +30,15 @@ class _AsyncNode(Protocol):
     """The methods that a node in this process and a daemon's client share."""
 
     async def change(self, *edits: Edit, name: str = "") -> None: ...
-    async def multicast(self, group: Any, payload: bytes) -> Any: ...
-    async def multicast_many(self, group: Any, payloads: Sequence[bytes]) -> Any: ...
-    async def produce(
-        self, producer: str, number: int, group: Any, payloads: Sequence[bytes]
+    async def multicast(self, group: Any, payload: bytes, headers: Headers) -> Any: ...
+    async def multicast_many(
+        self, group: Any, payloads: Sequence[bytes], headers: Headers
     ) -> Any: ...
-    async def multicast_to(self, sites: Any, payload: Any) -> Any: ...
-    def multicast_nowait(self, group: Any, payload: bytes) -> Any: ...
+    async def produce(
+        self, producer: str, number: int, group: Any, payloads: Sequence[bytes], headers: Headers
+    ) -> Any: ...
+    async def multicast_to(self, sites: Any, payload: Any, headers: Headers) -> Any: ...
+    def multicast_nowait(self, group: Any, payload: bytes, headers: Headers) -> Any: ...
     def deliveries(
         self, start: int | None = None, *, reader: Any = None, groups: Any = None
     ) -> Any: ...
@@ -125,31 +128,42 @@ class BlockingNode(ClusterChanges[None]):
         """As `Node.change`: several edits at once, or none of them; raises the same."""
         self._thread.call(self._node.change(*edits, name=name))
 
-    def multicast(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+    def multicast(
+        self, group: Group | Sequence[Group], payload: bytes, headers: Headers = None
+    ) -> BlockingReceipt:
         """As `Node.multicast`; raises the same."""
-        return self._receipt(self._node.multicast(group, payload))
+        return self._receipt(self._node.multicast(group, payload, headers))
 
     def multicast_many(
-        self, group: Group | Sequence[Group], payloads: Sequence[bytes]
+        self, group: Group | Sequence[Group], payloads: Sequence[bytes], headers: Headers = None
     ) -> BlockingReceipt:
         """As `Node.multicast_many`; raises the same."""
-        return self._receipt(self._node.multicast_many(group, payloads))
+        return self._receipt(self._node.multicast_many(group, payloads, headers))
 
     def produce(
-        self, producer: str, number: int, group: Group, payloads: Sequence[bytes]
+        self,
+        producer: str,
+        number: int,
+        group: Group,
+        payloads: Sequence[bytes],
+        headers: Headers = None,
     ) -> BlockingReceipt:
         """As `Node.produce`; raises the same."""
-        return self._receipt(self._node.produce(producer, number, group, payloads))
+        return self._receipt(self._node.produce(producer, number, group, payloads, headers))
 
-    def multicast_to(self, sites: Sequence[Site], payload: bytes) -> BlockingReceipt:
+    def multicast_to(
+        self, sites: Sequence[Site], payload: bytes, headers: Headers = None
+    ) -> BlockingReceipt:
         """As `Node.multicast_to`; raises the same."""
-        return self._receipt(self._node.multicast_to(sites, payload))
+        return self._receipt(self._node.multicast_to(sites, payload, headers))
 
-    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> BlockingReceipt:
+    def multicast_nowait(
+        self, group: Group | Sequence[Group], payload: bytes, headers: Headers = None
+    ) -> BlockingReceipt:
         """As `Node.multicast_nowait`; raises the same."""
 
         async def send() -> Any:
-            return self._node.multicast_nowait(group, payload)
+            return self._node.multicast_nowait(group, payload, headers)
 
         return self._receipt(send())
 

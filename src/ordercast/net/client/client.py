@@ -20,6 +20,7 @@ from ordercast.model.arguments import require_number, require_producer
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
+from ordercast.model.headers import Headers
 from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
@@ -64,7 +65,7 @@ from ordercast.net.client.named import (
     NamedClientDeliveries,
     NamedSubscription,
 )
-from ordercast.net.client.outgoing import ClientOutgoing
+from ordercast.net.client.outgoing import ClientOutgoing, Target
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster.config import Cluster
@@ -242,44 +243,64 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
 
     # --- sending ----------------------------------------------------------------------------------
 
-    async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
-        """Send to a group, or to all members of several groups as one message. Waits while the
-        messages on their way to the daemon are as many as the daemon allows.
+    async def multicast(
+        self,
+        group: Group | Sequence[Group],
+        payload: bytes,
+        headers: Headers = None,
+    ) -> ClientReceipt:
+        """Send to a group, or to all members of several groups as one message. `headers`: small
+        values by name, beside the payload. Waits while the messages on their way to the daemon are
+        as many as the daemon allows.
 
         Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError (the
-        payload is not bytes, or a name is not a name), Away (the daemon has not answered for too
-        long), or Error (the client is closed). Errors that only the site can find are raised by the
-        receipt.
+        payload is not bytes, a name is not a name, or not all sites have a release with headers),
+        Away (the daemon has not answered for too long), or Error (the client is closed). Errors
+        that only the site can find are raised by the receipt.
         """
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
         payloads = [payload]
-        size = outgoing.measure(payloads)
+        size, runs = outgoing.measure(target, payloads, headers)
         await outgoing.room(1, size)
-        return outgoing.add(target, payloads, size)
+        return outgoing.add(target, payloads, size, runs)
 
-    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> ClientReceipt:
+    def multicast_nowait(
+        self,
+        group: Group | Sequence[Group],
+        payload: bytes,
+        headers: Headers = None,
+    ) -> ClientReceipt:
         """Send as `multicast` does, but do not wait. Raises WindowFull where there is no room, and
         otherwise as `multicast`."""
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
         payloads = [payload]
-        size = outgoing.measure(payloads)
+        size, runs = outgoing.measure(target, payloads, headers)
         outgoing.require_room(1, size)
-        return outgoing.add(target, payloads, size)
+        return outgoing.add(target, payloads, size, runs)
 
     async def multicast_many(
-        self, group: Group | Sequence[Group], payloads: Sequence[bytes]
+        self,
+        group: Group | Sequence[Group],
+        payloads: Sequence[bytes],
+        headers: Headers = None,
     ) -> ClientReceipt:
-        """Send a batch, which is ordered as one; the receipt is of its last message. Waits and
-        raises as `multicast`; TooLarge also for too many messages, ConfigError for none."""
+        """Send a batch, which is ordered as one; each of its messages has the `headers`, and the
+        receipt is of the last message. Waits and raises as `multicast`; TooLarge also for too many
+        messages, ConfigError for none."""
         self._require_open()
-        return await self._send_batch(self._outgoing.target(group), list(payloads))
+        return await self._send_batch(self._outgoing.target(group), list(payloads), headers)
 
     async def produce(
-        self, producer: str, number: int, group: Group, payloads: Sequence[bytes]
+        self,
+        producer: str,
+        number: int,
+        group: Group,
+        payloads: Sequence[bytes],
+        headers: Headers = None,
     ) -> ClientReceipt:
         """Send a batch of a producer to a group, under a number above those before it there. Of
         several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
@@ -291,32 +312,35 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._require_open()
         require_producer(group, producer, number)
         outgoing, batch = self._outgoing, list(payloads)
-        outgoing.target(group)
-        size = outgoing.measure(batch)
+        target = outgoing.target(group)
+        size, runs = outgoing.measure(target, batch, headers)
         outgoing.require_above(producer, number, group)
         await outgoing.room(len(batch), size)
         try:
-            return outgoing.produce(group, batch, size, producer, number)
+            return outgoing.produce(target, batch, size, runs, (producer, number))
         except ConfigError:  # another one has overtaken it while it waited
             outgoing.give_back(len(batch), size)
             raise
 
     async def multicast_to(
-        self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
+        self,
+        sites: Iterable[Site],
+        payload: bytes | Sequence[bytes],
+        headers: Headers = None,
     ) -> ClientReceipt:
         """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
         `multicast`; ConfigError also for an unknown site."""
         self._require_open()
         batch = [payload] if isinstance(payload, bytes) else list(payload)
-        return await self._send_batch(self._outgoing.listed(sites), batch)
+        return await self._send_batch(self._outgoing.listed(sites), batch, headers)
 
     async def _send_batch(
-        self, target: tuple[Group, tuple[Site, ...]], batch: list[bytes]
+        self, target: Target, batch: list[bytes], headers: Headers
     ) -> ClientReceipt:
         outgoing = self._outgoing
-        size = outgoing.measure(batch)
+        size, runs = outgoing.measure(target, batch, headers)
         await outgoing.room(len(batch), size)
-        return outgoing.add(target, batch, size, whole=True)
+        return outgoing.add(target, batch, size, runs, whole=True)
 
     async def flush(self, until: str = "ordered") -> None:
         """Wait until everything sent so far by this client is `accepted`, `ordered` or `stable`.

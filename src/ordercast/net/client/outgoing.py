@@ -4,19 +4,21 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from ordercast.core.batches import batch_bytes
+from ordercast.core.batches import batch_bytes, label_of, packed_body, unlabelled
 from ordercast.model.arguments import require_names
+from ordercast.model.envelope import HeaderRuns
 from ordercast.model.errors import ConfigError, Error, WindowFull
+from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import pack_payloads
+from ordercast.model.headers import Headers
 from ordercast.net.admin.frames import STABLE, ClientFrame, Produce, Send, Watch, Welcome
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.requests import ClientReceipt, ClientRequest
 
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
 
-Target = tuple[Group, tuple[Site, ...]]
-"""A named group, or "" and listed sites."""
+Target = tuple[Group, tuple[Site, ...], tuple[Group, ...]]
+"""A named group, or "" and listed sites; and the groups that the sites are the members of."""
 
 
 class ClientOutgoing:
@@ -44,21 +46,35 @@ class ClientOutgoing:
     def target(self, group: Group | Sequence[Group]) -> Target:
         if isinstance(group, str):
             self.targets.members(group)
-            return group, ()
+            return group, (), ()
+        groups = tuple(dict.fromkeys(require_names(group, "group")))
         members: dict[Site, None] = {}
-        for each in require_names(group, "group"):
+        for each in groups:
             members.update(dict.fromkeys(self.targets.members(each)))
-        return self.listed(members)
+        told = groups if HEADERS in self.targets.features else ()
+        return "", self.targets.listed(members), told
 
     def listed(self, sites: Iterable[Site]) -> Target:
-        return "", self.targets.listed(require_names(sites, "sites"))
+        return "", self.targets.listed(require_names(sites, "sites")), ()
 
-    def measure(self, payloads: list[bytes]) -> int:
-        """The bytes of a batch; its payloads become bytes. Refuses what the site would refuse."""
-        return batch_bytes(payloads, self._message_bytes)
+    def measure(
+        self, target: Target, payloads: list[bytes], headers: Headers
+    ) -> tuple[int, HeaderRuns]:
+        """The bytes of a batch, and its headers; its payloads become bytes. Refuses what the site
+        would refuse."""
+        label = label_of(headers, len(payloads), target[2])
+        if HEADERS not in self.targets.features:
+            label = unlabelled(label)
+        return batch_bytes(payloads, self._message_bytes, label), label.headers
 
     def add(
-        self, target: Target, payloads: Sequence[bytes], size: int, *, whole: bool = False
+        self,
+        target: Target,
+        payloads: Sequence[bytes],
+        size: int,
+        headers: HeaderRuns,
+        *,
+        whole: bool = False,
     ) -> ClientReceipt:
         """Room has been taken for it. Payloads of one turn to one target go together; with causal
         order only while nothing is sent to another one in between."""
@@ -69,19 +85,25 @@ class ClientOutgoing:
                 self._filling.pop(target, None)
             else:
                 self._filling[target] = sent
-        return ClientReceipt(sent, sent.add(payloads, size))
+        return ClientReceipt(sent, sent.add(payloads, size, headers))
 
     def produce(
-        self, group: Group, payloads: Sequence[bytes], size: int, producer: str, at: int
+        self,
+        target: Target,
+        payloads: Sequence[bytes],
+        size: int,
+        headers: HeaderRuns,
+        name: tuple[str, int],
     ) -> ClientReceipt:
-        """As `add`, a batch of a producer."""
+        """As `add`, a batch of a producer. `name`: the producer, and its number."""
+        (producer, at), group = name, target[0]
         self.require_above(producer, at, group)
-        sent = self._begin((group, ()))
-        self._filling.pop((group, ()), None)
+        sent = self._begin(target)
+        self._filling.pop(target, None)
         sent.producer, sent.at = producer, at
         sent.after = self._produced.get((producer, group), 0)
         self._produced[producer, group] = at
-        return ClientReceipt(sent, sent.add(payloads, size))
+        return ClientReceipt(sent, sent.add(payloads, size, headers))
 
     def require_above(self, producer: str, at: int, group: Group) -> None:
         """Raise ConfigError unless the number is above the last one that was not rejected."""
@@ -114,7 +136,7 @@ class ClientOutgoing:
         if sent.producer and not self._produces:
             self.rejected(sent.number, Error("the daemon's program does not know producers"))
             return
-        body = pack_payloads(sent.payloads)
+        body = packed_body(sent.payloads, 0, sent.headers, sent.groups)
         if sent.producer:
             self._send(
                 Produce(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from ordercast.model.envelope import HeaderRun, HeaderRuns
 from ordercast.model.groups import Group, Site
 from ordercast.net.admin.frames import ACCEPTED, ORDERED, STABLE, STAGES
 
@@ -11,17 +12,22 @@ class ClientRequest:
     """One request: a batch of payloads to one target; its stages are those of all its messages."""
 
     __slots__ = (
-        "after", "again", "at", "count", "error", "group", "number", "payloads", "producer", "seq",
+        "after", "again", "at", "count", "error", "group", "groups", "headers", "number",
+        "payloads", "producer", "seq",
         "sites", "size", "stage", "target", "waiters",
     )  # fmt: skip
 
-    def __init__(self, number: int, target: Group, sites: tuple[Site, ...]) -> None:
+    def __init__(
+        self, number: int, target: Group, sites: tuple[Site, ...], groups: tuple[Group, ...] = ()
+    ) -> None:
         self.number = number
         # If a producer has sent it: who, its number at the group, and the number before it there.
         self.producer = ""
         self.at = self.after = 0
         self.target = target
         self.sites = sites
+        self.groups = groups
+        self.headers: list[HeaderRun] = []
         self.payloads: list[bytes] = []  # dropped when accepted; of a producer, when stable
         self.count = 0
         self.size = 0
@@ -32,8 +38,10 @@ class ClientRequest:
         self.error: Exception | None = None
         self.waiters: list[tuple[int, asyncio.Future[None]]] = []
 
-    def add(self, payloads: Sequence[bytes], size: int) -> int:
+    def add(self, payloads: Sequence[bytes], size: int, headers: HeaderRuns = ()) -> int:
         """More payloads; the index of the last."""
+        for run in headers:
+            self.headers.append(HeaderRun(self.count + run.first, run.count, run.items))
         self.payloads.extend(payloads)
         self.count += len(payloads)
         self.size += size
@@ -44,7 +52,7 @@ class ClientRequest:
             return
         self.stage, self.group, self.seq = stage, group, seq
         if stage >= self.kept_until:
-            self.payloads = []
+            self.payloads, self.headers = [], []
         left = []
         for wanted, future in self.waiters:
             if wanted > stage:
@@ -64,7 +72,7 @@ class ClientRequest:
 
     def failed(self, error: Exception) -> None:
         self.error = error
-        self.payloads = []
+        self.payloads, self.headers = [], []
         self.interrupt(error)
 
     def interrupt(self, error: Exception) -> None:

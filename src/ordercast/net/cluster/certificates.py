@@ -7,8 +7,10 @@ machine needs `ca.pem` and the two files of its site or client; `ca.key` is need
 certificates, and is best kept elsewhere.
 """
 
+import hashlib
 import ipaddress
 import os
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -223,6 +225,14 @@ def _make_certificate(
     certificate = builder.sign(authority.key, hashes.SHA256())
     _make_directory(where.parent)
     return _write_pair(where.parent, where.name, certificate, key)
+
+
+def fingerprint_of(path: Path) -> str:
+    """The SHA-256 of a certificate in a file, in hexadecimal digits."""
+    try:
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(_read(path).decode("ascii"))).hexdigest()
+    except ValueError:
+        raise ConfigError(f"{path}: not a certificate in PEM form") from None
 
 
 # --- Parts of a certificate -----------------------------------------------------------------------

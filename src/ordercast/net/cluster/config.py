@@ -244,6 +244,7 @@ class Cluster:
                 suspect=self.timeouts.suspect,
                 hold=self.timeouts.hold,
             ),
+            grants=self.grants,
         )
 
 

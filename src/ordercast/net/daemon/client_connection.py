@@ -44,11 +44,12 @@ from ordercast.net.admin.frames import (
     reason_of,
 )
 from ordercast.net.admin.targets import targets_of
-from ordercast.net.daemon.permits import Permits
+from ordercast.net.daemon.permits import admit
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.subscription import Subscription, observed
 from ordercast.net.site.named_readers import ReaderPlace
 from ordercast.net.site.named_stream import NamedBatches
+from ordercast.net.site.permits import Permits
 from ordercast.net.site.running import RunningSite
 
 MOST_SUBSCRIPTIONS = 16  # the most of one connection
@@ -68,11 +69,13 @@ class ConnectionDesk(Protocol):
     permits: Permits
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
-    def status(self) -> dict[str, object]: ...
+    def end(self, session: ClientSession) -> None: ...
+    def status(self, subject: ClientSubject | None = None) -> dict[str, object]: ...
 
 
 class ClientConnection:
-    """`subject`: who it speaks for, as its way in has shown. `on_hello`: its hello is accepted."""
+    """`subject`: who it speaks for, as its way in has shown, by a `certificate` perhaps.
+    `on_hello`: its hello is accepted."""
 
     def __init__(
         self,
@@ -80,15 +83,18 @@ class ClientConnection:
         wire: Wire,
         subject: ClientSubject,
         on_hello: Callable[[], None] | None = None,
+        certificate: str = "",
     ) -> None:
         self.desk = desk
         self.site = desk.site
         self.wire = wire
         self.subject = subject
+        self.certificate = certificate
         self._on_hello = on_hello
         self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._followed: dict[int, NamedBatches] = {}  # of named readers
+        self._reading: dict[int, tuple[Subscribe | Follow | ReadRange, NamedBatches | None]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._targets: Targets | None = None  # those that the client was told
         loop = asyncio.get_running_loop()
@@ -120,11 +126,40 @@ class ClientConnection:
             self.wire.fail("its first frame was no hello")
             return
         try:
-            self.desk.permits.admit(self.subject, frame)
+            admit(self.desk.permits, self.subject, frame)
         except NotGranted as error:
             self._refuse(frame, error)
             return
         self._admitted(frame, self.session)
+
+    def review(self) -> None:
+        """Grants, revoked certificates or the roster have changed: end what is allowed no more."""
+        if self.wire.closed:
+            return
+        try:
+            self.desk.permits.admit_client(self.subject, self.certificate)
+        except NotGranted as error:
+            self.close(reason_of(error), final=True, kind=kind_of(error))
+            if self.session is not None:
+                self.desk.end(self.session)
+            return
+        for number, (frame, named) in list(self._reading.items()):
+            try:
+                admit(self.desk.permits, self.subject, frame)
+                if named is not None:
+                    named.admit_again()
+            except NotGranted as error:
+                self._end_reading(number)
+                self._refuse(frame, error)
+
+    def _end_reading(self, number: int) -> None:
+        self._reading.pop(number, None)
+        followed = self._followed.pop(number, None)
+        if followed is not None:
+            followed.close()
+        subscription = self._subscriptions.pop(number, None)
+        if subscription is not None:
+            subscription.close()
 
     def _refuse(self, frame: ClientFrame, error: NotGranted) -> None:
         if isinstance(frame, Produce) and self.session is not None:
@@ -147,12 +182,7 @@ class ClientConnection:
             if frame.id in self._subscriptions:
                 self._subscriptions[frame.id].credit(frame.messages, frame.bytes, frame.read)
         elif isinstance(frame, Unsubscribe):
-            followed = self._followed.pop(frame.id, None)
-            if followed is not None:
-                followed.close()
-            subscription = self._subscriptions.pop(frame.id, None)
-            if subscription is not None:
-                subscription.close()
+            self._end_reading(frame.id)
         elif not isinstance(frame, ClientHello):
             self._ask(frame)
 
@@ -177,7 +207,7 @@ class ClientConnection:
             )
         else:
             try:
-                self.desk.permits.admit_client(self.subject)
+                self.desk.permits.admit_client(self.subject, self.certificate)
             except NotGranted as error:
                 self.close(reason_of(error), final=True, kind=kind_of(error))
             else:
@@ -229,6 +259,7 @@ class ClientConnection:
         if not isinstance(frame, Subscribe):
             self._subscriptions[frame.id] = self._read_named(frame)
             return
+        self._reading[frame.id] = frame, None
         subscription = self.session.parked(frame.id)
         if subscription is None or not subscription.resume(self.wire, frame.start, frame.attempt):
             subscription = self._begin(frame)
@@ -259,6 +290,7 @@ class ClientConnection:
                 admit=admit,
                 on_turn=lambda *turn: self.wire.send(TurnGiven(frame.id, *turn)),
             )
+        self._reading[frame.id] = frame, batches
         # Who is admitted may read all of the reader's groups.
         return Subscription(frame.id, batches, self.wire, lambda _: True, keep=False)
 
@@ -283,14 +315,14 @@ class ClientConnection:
             elif isinstance(frame, ReaderRemoval):
                 await self.site.named.remove(frame.reader)
             elif isinstance(frame, Change):
-                await self.site.change(frame.edits, frame.name)
+                await self.site.change(frame.edits, frame.name, self.subject)
                 # Before the answer, because the client may send to a new group at once.
                 self.tell_targets(targets_of(self.site.core.layout))
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)
             else:
-                body = msgspec.json.encode(self.desk.status())
+                body = msgspec.json.encode(self.desk.status(self.subject))
         except Error as error:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:

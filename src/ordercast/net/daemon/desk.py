@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ordercast.model.grants import SOCKET, ClientSubject
+from ordercast.model.grants import ADMIN, EVERY, SOCKET, ClientSubject
 from ordercast.model.groups import Site
 from ordercast.model.messages import CLIENT_BYTES
 from ordercast.net.admin.frames import ClientFrame, Wire, decode_request
 from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.daemon.client_connection import ClientConnection
-from ordercast.net.daemon.permits import Permits
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
@@ -40,11 +39,13 @@ class ClientDesk:
     def __init__(self, site: RunningSite, limits: ClientLimits) -> None:
         self.site = site
         self.limits = limits
-        self.permits = Permits(site.cluster.grants)
+        self.permits = site.permits
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
         self._complaints: dict[str, None] = {}  # the causes for which clients were dropped
+        layout = site.core.layout
+        self._permitted = (self.permits.grants, layout.revoked, layout.roster)  # as reviewed last
         site.on_layout.append(self._layout_changed)
 
     def close(self) -> None:
@@ -62,15 +63,20 @@ class ClientDesk:
         """How many connections there are."""
         return len(self._connections)
 
-    def status(self) -> dict[str, Any]:
-        """The site's status, with its clients."""
+    def status(self, subject: ClientSubject | None = None) -> dict[str, Any]:
+        """The site's status, with its clients. Who may change the grants also sees them."""
         subjects = Counter(str(each.subject) for each in self.served())
-        refused = [
-            {"subject": subject, "act": act, "count": count}
-            for (subject, act), count in sorted(self.permits.refused.items())
-        ]
-        told = {"connected": dict(sorted(subjects.items())), "refused": refused}
-        return {**status_of(self.site), "clients": told, "doors": doors_of(self.site.cluster)}
+        told = {"connected": dict(sorted(subjects.items())), "refused": self.permits.told()}
+        status = {**status_of(self.site), "clients": told, "doors": doors_of(self.site.cluster)}
+        if subject is not None and self.permits.allows(subject, ADMIN, EVERY):
+            status["grants"] = self._grants()
+        return status
+
+    def _grants(self) -> dict[str, Any]:
+        table = self.permits.grants.told()
+        revoked = dict(self.site.core.layout.revoked)
+        lines = None if table is None else {name: list(acts) for name, acts in table}
+        return {"table": lines, "revoked": revoked}
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -79,9 +85,13 @@ class ClientDesk:
         return Wire(decode_request, self._frame, self._lost, on_made)
 
     def made(
-        self, wire: Wire, subject: ClientSubject, on_hello: Callable[[], None] | None = None
+        self,
+        wire: Wire,
+        subject: ClientSubject,
+        on_hello: Callable[[], None] | None = None,
+        certificate: str = "",
     ) -> ClientConnection:
-        connection = ClientConnection(self, wire, subject, on_hello)
+        connection = ClientConnection(self, wire, subject, on_hello, certificate)
         self._connections[wire] = connection
         if self.closed:
             connection.close(STOPS)
@@ -114,10 +124,22 @@ class ClientDesk:
             _log.warning("a client was dropped: %s", failure)
 
     def _layout_changed(self) -> None:
+        layout = self.site.core.layout
         if self._connections:
-            targets = targets_of(self.site.core.layout)
+            targets = targets_of(layout)
             for connection in list(self._connections.values()):
                 connection.tell_targets(targets)
+        permitted = (self.permits.grants, layout.revoked, layout.roster)
+        if any(new is not old for new, old in zip(permitted, self._permitted, strict=True)):
+            self._permitted = permitted
+            for connection in list(self._connections.values()):
+                connection.review()
+
+    def end(self, session: ClientSession) -> None:
+        """Forget a session whose client is let in no more, with what it had not sent yet."""
+        if self._sessions.get(session.client) is session:
+            del self._sessions[session.client]
+        session.close()
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -126,7 +148,7 @@ class ClientDesk:
         own = own_id(subject, client)
         session = self._sessions.pop(own, None)
         if session is None:
-            session = ClientSession(self.site, own, self.limits)
+            session = ClientSession(self.site, own, self.limits, subject)
         self._sessions[own] = session
         session.attach(wire)
         return session

@@ -1,6 +1,7 @@
 """A site's status as Prometheus metrics (the extra `metrics`)."""
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ _GAUGES = (
     ("attempt", "One more than the rollbacks so far", ("attempt",)),
     ("epoch", "Epoch of the site's domain, 0 in none", ("epoch",)),
     ("records", "Records of the voters' log that the site has heard", ("records",)),
+)
+_TIMES = (
+    ("send_to_ordered_seconds", "From sending here to its place in the order", "ordered"),
+    ("send_to_stable_seconds", "From sending here to stable everywhere", "stable"),
+    ("send_to_delivered_seconds", "From sending here to delivered here", "delivered"),
+)
+_GROUP_COUNTERS = (
+    ("group_sent_messages", "Messages sent here to the group", "sent"),
+    ("group_delivered_messages", "Messages of the group delivered here", "delivered"),
+    ("group_delivered_bytes", "Bytes of the group delivered here", "bytes"),
 )
 _STABILITY = (
     ("unstable_messages", "Logged here and not known to be stable", "unstable", 1.0),
@@ -100,8 +111,14 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         ("in_majority", "1 while a majority of the voters is heard of", _in_majority(status)),
         ("present", "1 while this site takes part in its groups", _is_present(status)),
         ("flushing", "1 while epochs are closed because of a failure", bool(status["flush"])),
+        ("clock_seconds", "The site's clock, in seconds since 1970", status["clock_ns"] / 1e9),
     ):
         yield make.gauge(name, help_text, value)
+    yield make.flags("program", "1 for the version of the program", "version", [status["version"]])
+    yield from _times(make, status)
+    for name, help_text, field in _GROUP_COUNTERS:
+        counts = [((group,), told[field]) for group, told in status["groups"].items()]
+        yield make.counters(name, help_text, ("group",), counts)
     yield make.flags(
         "suspect", "1 for each site whose silence is unusual; at the manager", "of",
         status["suspects"],
@@ -138,6 +155,18 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
     yield from _links(make, status["links"])
     yield from _relayed(make, status["relayed"])
     yield from _clients(make, status.get("clients", {}))
+
+
+def _times(make: "_Families", status: dict[str, Any]) -> "Iterator[Metric]":
+    for name, help_text, stage in _TIMES:
+        yield make.histogram(name, help_text, status["times"][stage])
+    help_text = "How long a commit of the store takes"
+    yield make.histogram("store_commit_seconds", help_text, status["store"]["commits"])
+    pauses = [each["pause_ms"] for each in status["passages"] if each["pause_ms"] is not None]
+    help_text = "How long the last epochs that closed took to open the next"
+    yield make.gauges(
+        "epoch_pause_seconds", help_text, (), [((), pause / 1e3) for pause in pauses[-1:]]
+    )
 
 
 def _readers(make: "_Families", readers: dict[str, dict[str, Any]]) -> "Iterator[Metric]":
@@ -234,6 +263,15 @@ class _Families:
         family = CounterMetricFamily(f"ordercast_{name}", help_text, labels=[*self._names, *labels])
         for own, value in values:
             family.add_metric([*self._values, *own], float(value))
+        return family
+
+    def histogram(self, name: str, help_text: str, told: dict[str, Any]) -> "Metric":
+        from prometheus_client.core import HistogramMetricFamily
+
+        family = HistogramMetricFamily(f"ordercast_{name}", help_text, labels=self._names)
+        bounds = ["+Inf" if bound is None else f"{bound:g}" for bound, _ in told["buckets"]]
+        counts = accumulate(float(count) for _, count in told["buckets"])
+        family.add_metric(self._values, list(zip(bounds, counts, strict=True)), told["sum_s"])
         return family
 
 

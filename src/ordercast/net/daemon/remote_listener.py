@@ -107,25 +107,28 @@ class RemoteListener:
 
     def _ready(self, channel: Channel) -> None:
         """The other end has shown who it is. It is a stranger still, until its hello."""
-        subject = self._subject(channel)
-        channel.wire.on_made = lambda wire: self._made(channel, wire, subject)
+        subject, certificate = self._subject(channel)
+        channel.wire.on_made = lambda wire: self._made(channel, wire, subject, certificate)
 
-    def _subject(self, channel: Channel) -> ClientSubject:
+    def _subject(self, channel: Channel) -> tuple[ClientSubject, str]:
+        """Who it is, and the certificate that it has shown."""
         if not isinstance(channel.guard, TlsGuard):
-            return OWNER  # who can read the secret can open the socket too
-        site = self.desk.site
-        names = names_in(channel.guard.session.certificate())
+            return OWNER, ""  # who can read the secret can open the socket too
+        site, session = self.desk.site, channel.guard.session
+        names = names_in(session.certificate())
         subject = subject_of(names, site.cluster.name)
         if subject is None:
             raise LinkTrouble(NOBODY, ", ".join(names[:4]) or "none")
         if subject.kind == "site" and subject.name not in site.core.layout.roster:
             raise LinkTrouble(RETIRED, subject.name)
-        return subject
+        return subject, session.fingerprint()
 
     # --- clients ----------------------------------------------------------------------------------
 
-    def _made(self, channel: Channel, wire: Wire, subject: ClientSubject) -> None:
-        connection = self.desk.made(wire, subject, lambda: self._accepted(channel, subject))
+    def _made(self, channel: Channel, wire: Wire, subject: ClientSubject, certificate: str) -> None:
+        connection = self.desk.made(
+            wire, subject, lambda: self._accepted(channel, subject), certificate
+        )
         theirs = sum(each == subject for each in self._clients.values())
         if len(self._clients) >= MOST_CLIENTS:
             connection.close(f"too many clients from elsewhere ({MOST_CLIENTS} at most)")

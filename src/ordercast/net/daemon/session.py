@@ -7,9 +7,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from ordercast.core.batches import NO_LABEL, Label
+from ordercast.model.envelope import Envelope, unpack_body
 from ordercast.model.errors import Error, UnknownGroup
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group
-from ordercast.model.messages import unpack_payloads
 from ordercast.net.admin.frames import (
     ACCEPTED,
     ORDERED,
@@ -51,10 +53,13 @@ class ClientSession:
     before the client hears it.
     """
 
-    def __init__(self, site: RunningSite, client: bytes, limits: ClientLimits) -> None:
+    def __init__(
+        self, site: RunningSite, client: bytes, limits: ClientLimits, subject: ClientSubject
+    ) -> None:
         self.site = site
         self.client = client
         self.limits = limits
+        self.subject = subject
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
@@ -192,10 +197,7 @@ class ClientSession:
             while self._queue:
                 frame = self._queue[0]
                 try:
-                    payloads = unpack_payloads(frame.body)
-                    if len(payloads) != frame.count:
-                        raise Error(f"request {frame.number} has not {frame.count} payloads")
-                    receipt = await self._submit(frame, payloads)
+                    receipt = await self._submit(frame)
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
@@ -209,16 +211,34 @@ class ClientSession:
         finally:
             self._sending = False
 
-    async def _submit(self, frame: Send | Produce, payloads: list[bytes]) -> Receipt:
+    async def _submit(self, frame: Send | Produce) -> Receipt:
+        """The site that takes a message says when it was sent, and who the members of its groups
+        are; what a client says of that does not count."""
+        body, label = unpack_body(frame.body), NO_LABEL
+        if isinstance(body, Envelope):
+            body.check(listed=isinstance(frame, Send) and bool(frame.sites))
+            payloads, label = body.payloads, Label(body.headers, body.groups)
+        else:
+            payloads = body
+        if len(payloads) != frame.count:
+            raise Error(f"request {frame.number} has not {frame.count} payloads")
         if isinstance(frame, Produce):
-            broken = self._broken.get((frame.producer, frame.group), 0)
-            if broken and frame.after >= broken:  # it was in the queue then
-                raise Error(f"message {broken} of producer {frame.producer!r} was refused")
-            return await self.site.producing.send(frame.group, payloads, frame.producer, frame.at)
-        request = (self.client, frame.number)
+            return await self._submit_produced(frame, payloads, label)
+        sender, request = self.site.sender, (self.client, frame.number)
+        if label.groups:
+            return await sender.send_to_groups(payloads, label, request, self.subject)
         if frame.sites:
-            return await self.site.sender.multicast_to(frame.sites, payloads, request)
-        return await self.site.sender.multicast_many(frame.group, payloads, request)
+            return await sender.send_listed(frame.sites, payloads, label, request, self.subject)
+        return await sender.send_batch(frame.group, payloads, label, request, self.subject)
+
+    async def _submit_produced(
+        self, frame: Produce, payloads: list[bytes], label: Label
+    ) -> Receipt:
+        broken = self._broken.get((frame.producer, frame.group), 0)
+        if broken and frame.after >= broken:  # it was in the queue then
+            raise Error(f"message {broken} of producer {frame.producer!r} before it was refused")
+        name, send = (frame.producer, frame.at), self.site.producing.send
+        return await send(name, frame.group, payloads, label, self.subject)
 
     # --- what becomes of it -----------------------------------------------------------------------
 

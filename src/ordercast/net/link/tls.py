@@ -5,6 +5,7 @@ when they change; wrong files are not taken. The records are handled here, witho
 event loop: that does not say why a peer was refused, and holds half a megabyte for each stranger.
 """
 
+import hashlib
 import logging
 import os
 import ssl
@@ -262,6 +263,11 @@ class TlsSession:
 
     def certificate(self) -> Mapping[str, Any]:
         return self._ssl.getpeercert() or {}
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of the peer's certificate, in hexadecimal digits; "": it has shown none."""
+        shown = self._ssl.getpeercert(binary_form=True)
+        return hashlib.sha256(shown).hexdigest() if shown else ""
 
 
 def names_in(certificate: Mapping[str, Any]) -> list[str]:

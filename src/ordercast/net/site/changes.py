@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Generic, TypeVar, get_args
+from typing import Generic, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -20,15 +20,19 @@ from ordercast.model.epochs import (
     AddSite,
     AddVoter,
     Edit,
+    Grant,
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
     RemoveVoter,
     RetireSite,
+    RevokeCertificate,
     UseBuilder,
     UseProtocol,
+    Withdraw,
 )
 from ordercast.model.errors import ConfigError, Error, FrameError, NotInMajority
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import shown
 from ordercast.net.cluster.addresses import parse_address
@@ -104,6 +108,22 @@ class ClusterChanges(ABC, Generic[R]):
         taken back, and raises ConfigError where it was asked for. Raises as `change`."""
         return self.change(RemoveVoter(site))
 
+    def grant(self, subject: str, acts: Iterable[str]) -> R:
+        """Let a subject (`client:billing`, `site:*`, `socket`) do more: acts such as `send:sales`.
+        Where no table of grants was, this writes down first what was allowed. Raises as
+        `change`."""
+        return self.change(Grant(subject, require_names(acts, "acts")))
+
+    def withdraw(self, subject: str, acts: Iterable[str] = ()) -> R:
+        """Take grants back from the line of a subject; all of the line, if no acts are named.
+        Raises as `change`."""
+        return self.change(Withdraw(subject, require_names(acts, "acts")))
+
+    def revoke_certificate(self, subject: str, fingerprint: str) -> R:
+        """Let nobody in any more who shows this certificate, and end their connections.
+        `fingerprint`: its SHA-256, in hexadecimal digits. Raises as `change`."""
+        return self.change(RevokeCertificate(subject, fingerprint))
+
 
 class _Asked(msgspec.Struct, array_like=True):
     name: str
@@ -135,21 +155,26 @@ def require_change(name: str, edits: Sequence[Edit]) -> None:
 _ASKED = "the change was asked for, and may be done"
 
 
+Ask: TypeAlias = Callable[[str, tuple[Edit, ...], ClientSubject | None], None]
+
+
 class ChangeRequests:
     """The changes that were asked for at this site, and those who wait for the outcome."""
 
-    def __init__(self, presence: Presence, ask: Callable[[str, tuple[Edit, ...]], None]) -> None:
+    def __init__(self, presence: Presence, ask: Ask) -> None:
         self._presence = presence
         self._ask = ask
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
 
-    async def change(self, edits: tuple[Edit, ...], name: str) -> None:
-        require_change(name, edits)
+    async def change(
+        self, edits: tuple[Edit, ...], name: str, subject: ClientSubject | None = None
+    ) -> None:
+        """The change is checked (`require_change`)."""
         if self._presence.hopeless:
             raise NotInMajority(self._presence.why_not() or "")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(name, []).append(done)
-        self._ask(name, edits)
+        self._ask(name, edits, subject)
         await done
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:

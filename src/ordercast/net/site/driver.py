@@ -22,6 +22,7 @@ from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import NEVER
@@ -253,8 +254,10 @@ class NodeDriver:
         self.member.hold(time.monotonic_ns(), held=held)
         self.wake()
 
-    def ask(self, change: str, edits: tuple[Edit, ...]) -> None:
-        self.member.ask(time.monotonic_ns(), change, edits)
+    def ask(
+        self, change: str, edits: tuple[Edit, ...], subject: ClientSubject | None = None
+    ) -> None:
+        self.member.ask(time.monotonic_ns(), change, edits, subject)
         self.wake()
 
     @_or_break

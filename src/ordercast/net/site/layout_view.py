@@ -12,13 +12,17 @@ from ordercast.model.epochs import (
     AddSite,
     AddVoter,
     Edit,
+    Grant,
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
     RemoveProducer,
     RemoveVoter,
     RetireSite,
+    RevokeCertificate,
     UseBuilder,
+    UseGrants,
+    Withdraw,
 )
 from ordercast.model.groups import Group, Site
 
@@ -37,6 +41,7 @@ def _epoch(domain: Domain, change: str) -> dict[str, Any]:
         "epoch": domain.epoch,
         "sites": list(domain.sites),
         "root": domain.root,
+        "parents": {site: structure.parent(site) for site in domain.sites},
         "protocol": domain.protocol,
         "builder": domain.builder,
         "after": list(domain.after),
@@ -128,6 +133,8 @@ def edit_told(edit: Edit) -> str:
         return f"site {edit.site} becomes a voter"
     if isinstance(edit, RemoveVoter):
         return f"site {edit.site} is a voter no longer"
+    if isinstance(edit, Grant | Withdraw | UseGrants | RevokeCertificate):
+        return _grant_told(edit)
     if isinstance(edit, AddProducer):
         return f"producer {edit.producer} may send to {edit.group}"
     if isinstance(edit, RemoveProducer):
@@ -137,3 +144,13 @@ def edit_told(edit: Edit) -> str:
     if isinstance(edit, UseBuilder):
         return f"builder {edit.builder}{where}"
     return f"protocol {edit.protocol}{where}"
+
+
+def _grant_told(edit: Grant | Withdraw | UseGrants | RevokeCertificate) -> str:
+    if isinstance(edit, Grant):
+        return f"{edit.subject} is granted {', '.join(edit.acts)}"
+    if isinstance(edit, Withdraw):
+        return f"{edit.subject} is granted {', '.join(edit.acts) or 'anything'} no longer"
+    if isinstance(edit, UseGrants):
+        return f"the {len(edit.lines)} grants of the cluster file"
+    return f"the certificate {edit.fingerprint[:16]}… of {edit.subject} is revoked"

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.arguments import require_number
+from ordercast.model.envelope import body_part
 from ordercast.model.errors import ConfigError, Error, Forgotten, TurnLost
 from ordercast.model.groups import Group
-from ordercast.model.messages import DeliveredBatch, pack_payloads
+from ordercast.model.messages import DeliveredBatch
 from ordercast.net.site.gaps import Gap, GapBatch, forgotten
 from ordercast.net.site.named_readers import (
     NamedReaders,
@@ -99,6 +100,12 @@ class NamedBatches:
             self._named.leave(self._turn)
         elif self._cursor is not None:
             self._stream.leave(self._cursor)
+
+    def admit_again(self) -> None:
+        """Raise what `admit` raises, if it allows the reader's groups no longer."""
+        row = self._row if self._turn is None else self._turn.reader.row
+        if self._admit is not None and row is not None:
+            self._admit(row.groups)
 
     @property
     def attempt(self) -> int:
@@ -219,7 +226,7 @@ def upto(batch: DeliveredBatch | GapBatch, last: int) -> DeliveredBatch | GapBat
     if isinstance(batch, GapBatch):
         return replace(batch, count=count)
     placed = batch.placed
-    body = pack_payloads(batch.payloads[:count])
+    body = body_part(placed.batch.body, 0, count)
     part = replace(placed, batch=replace(placed.batch, count=count, body=body))
     return DeliveredBatch(batch.position, batch.epoch, part, batch.attempt)
 

@@ -15,9 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, overload
 
+from ordercast.core.batches import label_of
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
+from ordercast.model.headers import Headers
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.site.assembly import open_store, over_tcp
@@ -115,36 +117,59 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
 
     # --- sending ----------------------------------------------------------------------------------
 
-    async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
-        """Send to a group, or to all members of several groups as one message. Waits while the
-        window is full, and while the site cannot accept messages.
+    async def multicast(
+        self,
+        group: Group | Sequence[Group],
+        payload: bytes,
+        headers: Headers = None,
+    ) -> Receipt:
+        """Send to a group, or to all members of several groups as one message. `headers`: small
+        values by name, beside the payload. Waits while the window is full, and while the site
+        cannot accept messages.
 
         Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError (the
-        payload is not bytes, or a name is not a name), NotInMajority (no majority of the voters was
-        heard of for long, or members are absent), or Error (the site is closed).
+        payload is not bytes, a name is not a name, or not all sites have a release with headers),
+        NotInMajority (no majority of the voters was heard of for long, or members are absent), or
+        Error (the site is closed).
         """
-        seq = self._join(group, payload)  # 0 for a list of groups
-        if seq:
-            return Receipt(self._sender.receipts, group, seq)  # type: ignore[arg-type]
-        return await self._sender.multicast(group, payload)
+        if not headers:
+            seq = self._join(group, payload)  # 0 for a list of groups
+            if seq:
+                return Receipt(self._sender.receipts, group, seq)  # type: ignore[arg-type]
+        return await self._sender.multicast(group, payload, headers)
 
-    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
+    def multicast_nowait(
+        self,
+        group: Group | Sequence[Group],
+        payload: bytes,
+        headers: Headers = None,
+    ) -> Receipt:
         """Send as `multicast` does, but do not wait. Raises WindowFull where there is no room, and
         otherwise as `multicast`; NotInMajority also while the site cannot accept messages."""
-        seq = self._join(group, payload)
-        if seq:
-            return Receipt(self._sender.receipts, group, seq)  # type: ignore[arg-type]
-        return self._sender.multicast_nowait(group, payload)
+        if not headers:
+            seq = self._join(group, payload)
+            if seq:
+                return Receipt(self._sender.receipts, group, seq)  # type: ignore[arg-type]
+        return self._sender.multicast_nowait(group, payload, headers)
 
     async def multicast_many(
-        self, group: Group | Sequence[Group], payloads: Sequence[bytes]
+        self,
+        group: Group | Sequence[Group],
+        payloads: Sequence[bytes],
+        headers: Headers = None,
     ) -> Receipt:
-        """Send a batch, which is ordered as one; the receipt is of its last message. Waits and
-        raises as `multicast`; TooLarge also for too many messages, ConfigError for none."""
-        return await self._sender.multicast_many(group, payloads)
+        """Send a batch, which is ordered as one; each of its messages has the `headers`, and the
+        receipt is of the last message. Waits and raises as `multicast`; TooLarge also for too many
+        messages, ConfigError for none."""
+        return await self._sender.multicast_many(group, payloads, headers)
 
     async def produce(
-        self, producer: str, number: int, group: Group, payloads: Sequence[bytes]
+        self,
+        producer: str,
+        number: int,
+        group: Group,
+        payloads: Sequence[bytes],
+        headers: Headers = None,
     ) -> Receipt:
         """Send a batch of a producer to a group, under a number above those before it there. Of
         several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
@@ -153,14 +178,19 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         If this or the receipt raises, send the same again before any later number. Waits and raises
         as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
         many producers."""
-        return await self._running.producing.send(group, payloads, producer, number)
+        batch = list(payloads)
+        label = label_of(headers, len(batch))
+        return await self._running.producing.send((producer, number), group, batch, label)
 
     async def multicast_to(
-        self, sites: Iterable[Site], payload: bytes | Sequence[bytes]
+        self,
+        sites: Iterable[Site],
+        payload: bytes | Sequence[bytes],
+        headers: Headers = None,
     ) -> Receipt:
         """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
         `multicast`; ConfigError also for an unknown site."""
-        return await self._sender.multicast_to(sites, payload)
+        return await self._sender.multicast_to(sites, payload, headers)
 
     async def flush(self, until: str = "ordered") -> None:
         """Wait until everything sent so far is `accepted`, `ordered` or `stable`. Raises

@@ -7,13 +7,15 @@ one that waits for its ticket or for room.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
+from ordercast.core.batches import Label
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import require_producer
 from ordercast.model.epochs import AddProducer, Edit
 from ordercast.model.errors import ConfigError, Error, UnknownGroup
 from ordercast.model.features import PRODUCERS
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group
 from ordercast.model.messages import producer_id
 from ordercast.net.site.receipts import Receipt
@@ -28,18 +30,25 @@ class ProducerSender:
         self,
         core: Member,
         sender: SiteSender,
-        change: Callable[[tuple[Edit, ...]], Awaitable[None]],
+        ask: Callable[[Edit], Awaitable[None]],
     ) -> None:
         self._core = core
         self._sender = sender
-        self._change = change
+        self._ask = ask
         self._in_turn = asyncio.Lock()
         self._failures: Counter[tuple[str, Group]] = Counter()
 
     async def send(
-        self, group: Group, payloads: Sequence[bytes], producer: str, number: int
+        self,
+        name: tuple[str, int],
+        group: Group,
+        batch: list[bytes],
+        label: Label,
+        subject: ClientSubject | None = None,
     ) -> Receipt:
-        """Raises as `multicast_many`; ConfigError also if the cluster takes no more producers."""
+        """`name`: the producer, and its number; `subject`: whom a client speaks for. Raises as
+        `multicast_many`; ConfigError also if the cluster takes no more producers."""
+        producer, number = name
         require_producer(group, producer, number)
         pair = (producer, group)
         before = self._failures[pair]
@@ -49,7 +58,7 @@ class ProducerSender:
                     raise Error(f"a message of producer {producer!r} before it was not sent")
                 ticket = await self._ticket(producer, group)
                 request = (producer_id(ticket), number)
-                return await self._sender.multicast_many(group, payloads, request)
+                return await self._sender.send_batch(group, batch, label, request, subject)
         except BaseException:  # cancelled, too: what waits behind it must not overtake it
             self._failures[pair] += 1
             raise
@@ -63,7 +72,7 @@ class ProducerSender:
                     f"producer {producer!r}: not all sites have a program that knows producers yet"
                 )
             self._core.domain(group, ())  # raises if there is none
-            await self._change((AddProducer(producer, group),))
+            await self._ask(AddProducer(producer, group))
             found = self._core.layout.producers.get(pair)
         if found is None:
             raise UnknownGroup(f"producer {producer!r} was removed from group {group!r}")

@@ -12,30 +12,36 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from ordercast.core.epochs.admission import SeqRange
+from ordercast.core.epochs.granting import about_grants, granted, needed_for
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
+from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Site
+from ordercast.model.messages import DeliveredBatch
 from ordercast.model.version import __version__
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
-from ordercast.net.site.changes import ChangeRequests, new_change_name
+from ordercast.net.site.changes import ChangeRequests, new_change_name, require_change
 from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
+from ordercast.net.site.meters.passages import Passages
+from ordercast.net.site.meters.traffic import Traffic
 from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
+from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.producing import ProducerSender
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
 from ordercast.net.site.store_points import StorePoints
-from ordercast.net.site.stream import Lag, Stream
+from ordercast.net.site.stream import EpochOpened, Lag, Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.wire.handover import HandoverFrame
 
@@ -81,21 +87,7 @@ class RunningSite:
         self.boot = store.boot
         self.store = store
         self.started_ns = time.time_ns()
-        self.core = Member(
-            site,
-            begun.layout,
-            cluster.options(),
-            cluster.build,
-            boot=store.boot,
-            store=store.store_number,
-            times=cluster.voting_times(),
-            records=store.restored(),
-            gone=cluster.retired,
-        )
-        if self.core.declared_lost:
-            raise ConfigError(_barred(site, store))
-        if self.core.lacks:
-            raise ConfigError(_too_old(self.core))
+        self.core = self._open_core()
         self._used = self.core.layout.features  # as the transport was told
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
@@ -111,16 +103,21 @@ class RunningSite:
         self._peers = PeerList(site, self.transport, cluster.sites, self.core.layout)
         self.presence = Presence(self.core, lambda: self.driver.fed_at, self._unlinked)
         self.stream = self._open_stream(embedded)
-        self.delivered = self.stream.add  # the driver's deliveries go straight there
+        self.traffic = Traffic(self.stream, site, self.core.incarnation)
+        self.traffic.follow(self.core.layout.groups, self.core.incarnation)
+        self.passages = Passages(self.core.layout)
         self.named = self._open_readers()
         self.handover = self._open_handover(hooks)
         self.digests = DigestExchange(
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
         )
         self.stages = self._open_stages()
-        self.sender = SiteSender(self.core, self.presence, self.stages, self.driver.wake)
+        self.permits = Permits(site, lambda: self.core.layout, cluster.grants)
+        self.sender = SiteSender(
+            self.core, self.presence, self.stages, self.driver.wake, self.permits
+        )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
-        self.producing = ProducerSender(self.core, self.sender, self.change)
+        self.producing = ProducerSender(self.core, self.sender, self._give_ticket)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
@@ -132,6 +129,25 @@ class RunningSite:
         self._failing: asyncio.Task[None] | None = None
         self.on_failed: Callable[[], None] | None = None
         self._looking: asyncio.TimerHandle | None = None
+
+    def _open_core(self) -> Member:
+        cluster, store = self.cluster, self.store
+        core = Member(
+            self.site,
+            self._begun.layout,
+            cluster.options(),
+            cluster.build,
+            boot=store.boot,
+            store=store.store_number,
+            times=cluster.voting_times(),
+            records=store.restored(),
+            gone=cluster.retired,
+        )
+        if core.declared_lost:
+            raise ConfigError(_barred(self.site, store))
+        if core.lacks:
+            raise ConfigError(_too_old(core))
+        return core
 
     def _open_stream(self, embedded: bool) -> Stream:
         store, limits, opened = self.store, self.cluster.limits, self.store.opened()
@@ -320,10 +336,26 @@ class RunningSite:
 
     # --- what its application asks ----------------------------------------------------------------
 
-    async def change(self, edits: tuple[Edit, ...], name: str = "") -> None:
+    async def _give_ticket(self, edit: Edit) -> None:
+        """Who may send to the group may send as a producer: the site asks for the ticket."""
         if self._closed is not None:
             raise Error(self._closed)
-        await self.changes.change(edits, name or new_change_name())
+        await self.changes.change((edit,), new_change_name(), None)
+
+    async def change(
+        self, edits: tuple[Edit, ...], name: str = "", subject: ClientSubject | None = None
+    ) -> None:
+        """`subject`: who asks, if it is not this site's own application."""
+        if self._closed is not None:
+            raise Error(self._closed)
+        name = name or new_change_name()
+        require_change(name, edits)
+        layout = self.core.layout
+        if about_grants(edits) and layout.count > 0:
+            granted(layout, edits)  # an earlier release could not read it: it raises ConfigError
+        for act, group in needed_for(edits):
+            self.permits.require(subject or self.permits.own, act, group)
+        await self.changes.change(edits, name, subject)
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
         await self.stream.repeated(position)
@@ -370,6 +402,7 @@ class RunningSite:
     # --- the driver's Application -----------------------------------------------------------------
 
     def offer(self, now: int) -> bool:
+        self.traffic.times.sent(now, self.core.admission.queue[0])
         admitted, all_accepted = self.core.admission.hand_over(now)
         if admitted:
             self._requests += admitted
@@ -379,12 +412,19 @@ class RunningSite:
     def rolling_back(self, rolled: Rollback) -> None:
         self.stream.rolling.append(rolled.position)
 
+    def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
+        self.traffic.delivered(batches)
+        self.stream.add(batches)
+
     def received(self, receipts: Sequence[StageReached]) -> None:
+        self.traffic.received(receipts)
         if self.stages.update(receipts):
             self.sender.grant()
 
     def laid_out(self) -> None:
         layout = self.core.layout
+        self.passages.follow(layout, time.monotonic_ns(), time.time_ns())
+        self.traffic.follow(layout.groups, self.core.incarnation)
         self.sender.follow()
         news = self.presence.news()
         if news is not None and self.durable:

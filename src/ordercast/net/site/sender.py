@@ -6,14 +6,17 @@ wait in line, how long they wait before they give up, and the receipts.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from time import time_ns
 
-from ordercast.core.batches import PER_MESSAGE, as_bytes
+from ordercast.core.batches import NO_LABEL, PER_MESSAGE, Label, as_bytes, label_of
 from ordercast.core.epochs.admission import BATCH_BYTES, RequestName, Turn
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import plain, require_names
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
+from ordercast.model.grants import EVERY, SEND, ClientSubject
 from ordercast.model.groups import Group, Site
+from ordercast.model.headers import Headers
+from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import Presence
 from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
 
@@ -26,7 +29,12 @@ class SiteSender:
     """`wake` has the driver accept what is reserved at the end of this turn of the loop."""
 
     def __init__(
-        self, core: Member, presence: Presence, stages: Stages, wake: Callable[[], None]
+        self,
+        core: Member,
+        presence: Presence,
+        stages: Stages,
+        wake: Callable[[], None],
+        permits: Permits,
     ) -> None:
         self.admission = core.admission
         self.receipts = ReceiptSource(self.reached)
@@ -34,30 +42,50 @@ class SiteSender:
         self._presence = presence
         self._stages = stages
         self._wake = wake
+        self._permits = permits
         self._line: dict[Turn, asyncio.Future[None]] = {}
         self._closed: str | None = None
 
     # --- sending ----------------------------------------------------------------------------------
 
-    async def multicast(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
+    async def multicast(
+        self,
+        group: Group | Sequence[Group],
+        payload: bytes,
+        headers: Headers = None,
+    ) -> Receipt:
         if type(group) is not str and type(group := plain(group)) is not str:
-            return await self.multicast_to(self._union(group), payload)
+            return await self._multicast_union(group, [as_bytes(payload)], headers)
+        label = label_of(headers, 1) if headers else NO_LABEL
         if self.admission.bytes > TURN_BYTES:
             await asyncio.sleep(0)
-        self._require_open()
-        seq = self.admission.reserve(group, payload)
+        self._require_open(group)
+        seq = self.admission.reserve(group, payload, time_ns(), label)
         if not seq:
             payload = bytes(payload)  # the caller may change its own while this waits
-            seq = await self._in_line(partial(self.admission.reserve, group, payload), (payload,))
+
+            def reserve(turn: Turn) -> int:
+                return self.admission.reserve(group, payload, time_ns(), label, turn=turn)
+
+            seq = await self._in_line(reserve, (payload,), label, group)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
-    def multicast_nowait(self, group: Group | Sequence[Group], payload: bytes) -> Receipt:
-        self._require_open()
+    def multicast_nowait(
+        self,
+        group: Group | Sequence[Group],
+        payload: bytes,
+        headers: Headers = None,
+    ) -> Receipt:
         if type(group) is not str and type(group := plain(group)) is not str:
-            group, seq = self.admission.reserve_listed(self._union(group), [payload])
+            self._require_open(EVERY)
+            groups = self._addressed(group)
+            label, sites = label_of(headers, 1, groups), self._union(groups)
+            group, seq = self.admission.reserve_listed(sites, [payload], None, time_ns(), label)
         else:
-            seq = self.admission.reserve(group, payload)
+            self._require_open(group)
+            label = label_of(headers, 1) if headers else NO_LABEL
+            seq = self.admission.reserve(group, payload, time_ns(), label)
         if not seq:
             raise self._no_room()
         self._wake()
@@ -67,52 +95,100 @@ class SiteSender:
         self,
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
-        request: RequestName | None = None,
+        headers: Headers = None,
     ) -> Receipt:
-        """`request`: the request of a daemon's client that the batch is. A request is accepted
-        once."""
-        if type(group) is not str and type(group := plain(group)) is not str:
-            return await self.multicast_to(self._union(group), payloads, request)
         batch = list(payloads)
-        if self.admission.bytes > TURN_BYTES:
-            await asyncio.sleep(0)
-        self._require_open()
-        reserve = partial(self.admission.reserve_batch, group, batch, request)
-        seq = reserve() or await self._in_line(reserve, batch)
-        self._wake()
-        return Receipt(self.receipts, group, seq)
+        if type(group) is not str and type(group := plain(group)) is not str:
+            return await self._multicast_union(group, batch, headers)
+        return await self.send_batch(group, batch, label_of(headers, len(batch)))
 
     async def multicast_to(
         self,
         sites: Iterable[Site],
         payload: bytes | Sequence[bytes],
-        request: RequestName | None = None,
+        headers: Headers = None,
     ) -> Receipt:
         batch = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
         listed = require_names(sites, "sites")
-        self._require_open()
-        group, seq = self.admission.reserve_listed(listed, batch, request)
-        if not seq:
+        return await self.send_listed(listed, batch, label_of(headers, len(batch)))
 
-            def reserve(turn: Turn) -> int:
-                return self.admission.reserve_listed(listed, batch, request, turn=turn)[1]
+    async def _multicast_union(
+        self, group: Sequence[Group], batch: list[bytes], headers: Headers
+    ) -> Receipt:
+        groups = self._addressed(group)
+        return await self.send_to_groups(batch, label_of(headers, len(batch), groups))
 
-            seq = await self._in_line(reserve, batch)
+    async def send_batch(
+        self,
+        group: Group,
+        batch: list[bytes],
+        label: Label = NO_LABEL,
+        request: RequestName | None = None,
+        subject: ClientSubject | None = None,
+    ) -> Receipt:
+        """Send to a named group. `request`: the request of a daemon's client that the batch is. A
+        request is accepted once. `subject`: whom the client speaks for."""
+        if self.admission.bytes > TURN_BYTES:
+            await asyncio.sleep(0)
+        self._require_open(group, subject)
+
+        def reserve(turn: Turn | None = None) -> int:
+            now = time_ns()
+            return self.admission.reserve_batch(group, batch, request, now, label, turn=turn)
+
+        seq = reserve() or await self._in_line(reserve, batch, label, group, subject)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
+    async def send_to_groups(
+        self,
+        batch: list[bytes],
+        label: Label,
+        request: RequestName | None = None,
+        subject: ClientSubject | None = None,
+    ) -> Receipt:
+        """Send to all members of the label's groups."""
+        return await self.send_listed(self._union(label.groups), batch, label, request, subject)
+
+    async def send_listed(
+        self,
+        sites: Sequence[Site],
+        batch: list[bytes],
+        label: Label = NO_LABEL,
+        request: RequestName | None = None,
+        subject: ClientSubject | None = None,
+    ) -> Receipt:
+        self._require_open(EVERY, subject)
+        admission = self.admission
+        group, seq = admission.reserve_listed(sites, batch, request, time_ns(), label)
+        if not seq:
+
+            def reserve(turn: Turn) -> int:
+                now = time_ns()
+                return admission.reserve_listed(sites, batch, request, now, label, turn=turn)[1]
+
+            seq = await self._in_line(reserve, batch, label, EVERY, subject)
+        self._wake()
+        return Receipt(self.receipts, group, seq)
+
+    def _addressed(self, groups: Sequence[Group]) -> tuple[Group, ...]:
+        return tuple(dict.fromkeys(require_names(groups, "group")))
+
     def _union(self, groups: Sequence[Group]) -> tuple[Site, ...]:
         members: dict[Site, None] = {}
-        for group in require_names(groups, "group"):
+        for group in groups:
             self._core.domain(group, ())  # raises UnknownGroup
             members.update(dict.fromkeys(self._core.layout.groups[group]))
         return tuple(members)
 
-    def _require_open(self) -> None:
+    def _require_open(self, group: Group, subject: ClientSubject | None = None) -> None:
+        """Raises an Error unless the site takes messages, and the subject may send to the group.
+        `EVERY`: to listed sites."""
         if self._closed is not None:
             raise Error(self._closed)
         if self._presence.hopeless:
             raise NotInMajority(self._presence.why_not() or "")
+        self._permits.require(subject or self._permits.own, SEND, group)
 
     def _no_room(self) -> WindowFull | NotInMajority:
         why = self._presence.why_not()
@@ -120,16 +196,24 @@ class SiteSender:
 
     # --- waiting for room -------------------------------------------------------------------------
 
-    async def _in_line(self, reserve: Callable[..., int], payloads: Sequence[bytes]) -> int:
-        """Wait for room in line, and reserve it. A sender that is cancelled has reserved nothing,
-        and its room goes to the next in line."""
-        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1)
+    async def _in_line(
+        self,
+        reserve: Callable[..., int],
+        payloads: Sequence[bytes],
+        label: Label,
+        group: Group,
+        subject: ClientSubject | None = None,
+    ) -> int:
+        """Wait for room in line, and reserve it. A sender that is cancelled, or has lost its grant
+        meanwhile, has reserved nothing, and its room goes to the next in line."""
+        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1) + label.size
         turn = self.admission.stand_in_line(len(payloads), size)
         loop = asyncio.get_running_loop()
         try:
             while True:
                 granted = self._line[turn] = loop.create_future()
                 await granted
+                self._permits.require(subject or self._permits.own, SEND, group)
                 if seq := reserve(turn=turn):
                     return seq
         finally:

@@ -63,7 +63,10 @@ def status_of(site: RunningSite) -> dict[str, Any]:
             "held_by": held_by(core),
         },
         "stability": stability_told(core),
+        "groups": site.traffic.told(),
+        "times": site.traffic.times.told(),
         "epochs": epochs_told(layout),
+        "passages": site.passages.told(),
         "records": layout.count,
         "voters": list(layout.voters),
         "manager": manager_of(core) if site.presence.in_majority else None,
@@ -79,11 +82,13 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "store": {
             "path": str(getattr(site.store, "path", "")),
             "bytes": site.store.bytes(),
+            "commits": site.store.commit_times.told(),
             "failed": _failure(site),
         },
         "quiet": site.quiet(),
         "replicas": site.digests.told(),
         "holds_others": stream.holding or _failure(site) is not None,
+        "clock_ns": time.time_ns(),
         "uptime_s": round((time.time_ns() - site.started_ns) / 1e9, 3),
     }
 

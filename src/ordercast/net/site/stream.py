@@ -27,9 +27,10 @@ from msgspec.structs import replace
 from ordercast.core.epochs.records import EpochOpened as EpochOpened
 from ordercast.core.epochs.returning import Rollback as Rollback
 from ordercast.model.arguments import require_number
+from ordercast.model.envelope import body_part
 from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.model.groups import Group
-from ordercast.model.messages import DeliveredBatch, Delivery, pack_payloads
+from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
@@ -646,7 +647,7 @@ def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | Ga
         whole,
         seq=whole.seq + skipped,
         count=whole.count - skipped,
-        body=pack_payloads(batch.payloads[skipped:]),
+        body=body_part(whole.body, skipped, whole.count),
     )
     return DeliveredBatch(
         position,

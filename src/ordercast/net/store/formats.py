@@ -30,14 +30,15 @@ def _with_readers(db: sqlite3.Connection) -> None:
     )
 
 
-def _with_producers(db: sqlite3.Connection) -> None:
-    """Checkpoints have the marks of producers, and batches of the log may have no positions. An
-    earlier program would deliver copies."""
+def _with_envelopes(_: sqlite3.Connection) -> None:
+    """Bodies may be envelopes, records may be of grants, and batches of the log may have no
+    positions (copies of producers' messages): rows keep their form, and older programs must not
+    read them."""
 
 
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     3: _with_readers,
-    4: _with_producers,
+    4: _with_envelopes,
 }
 """By format: the step from it to the next. A step calls `db.execute` only, because `executescript`
 commits, and it uses nothing of this program that may change later."""

@@ -15,6 +15,7 @@ from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error, Forgotten
 from ordercast.model.groups import Group, Site
+from ordercast.model.histogram import Histogram
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.log_end import DeliveryQueue, Floor, LogItem, not_rolled_back
@@ -40,6 +41,7 @@ class MemoryStore:
     described: Mapping[str, Any] = MappingProxyType({})
     path = None
     commits = 0
+    commit_times = Histogram()  # it commits nothing
     failed: Exception | None = None
     on_failed: Callable[[Exception | None], None] | None = None
     holds: Mapping[str, ReaderHold] = MappingProxyType({})

@@ -21,6 +21,7 @@ from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
+from ordercast.model.histogram import Histogram
 from ordercast.model.limits import STARTS as MOST_STARTS
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.cluster.config import ReaderLimits, Retention
@@ -218,6 +219,11 @@ class Store:
     def commits(self) -> int:
         """How many transactions were made since the store was opened."""
         return self._writer.commits
+
+    @property
+    def commit_times(self) -> Histogram:
+        """How long each of them took."""
+        return self._writer.commit_times
 
     @property
     def first(self) -> int:

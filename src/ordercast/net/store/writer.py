@@ -8,11 +8,13 @@ rows are removed a few at a time, inside the commits of new ones.
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
+from ordercast.model.histogram import Histogram
 from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.cleanup import Cleanup
@@ -64,6 +66,7 @@ class Writer(threading.Thread):
         self.row = ledger.last  # durable
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
+        self.commit_times = Histogram()
         self.cleanup = Cleanup(db, first, retention, readers)
         self._path = path
         self._db = db
@@ -137,8 +140,10 @@ class Writer(threading.Thread):
     def _commit(self, commit: Commit) -> bool:
         """Commit, and try again until it works. Returns False if the end came first."""
         while True:
+            begun = time.perf_counter_ns()
             try:
                 self._execute(commit)
+                self.commit_times.add(time.perf_counter_ns() - begun)
                 break
             except sqlite3.OperationalError as error:
                 if self._db.in_transaction:

@@ -13,7 +13,7 @@ group.
 
 from dataclasses import replace
 
-from ordercast.core.structure import Structure, with_tellers
+from ordercast.core.structure import Structure
 from ordercast.forest.metagroups import quotient
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.options import SECOND
@@ -98,7 +98,7 @@ def setting_of(
 ) -> FormulaTerms:
     """What the formulas speak of, of the group that is sent to."""
     members, top = structure.groups[group], structure.primary(group)
-    tellers = with_tellers(structure)
+    tellers = structure.tellers
     hosts = tellers.domains[tellers.root_of[top]]
     inside = sum(source in members for source in sources)
     setting = FormulaTerms(

@@ -1,0 +1,1 @@
+"""What a running site counts and times for its operators."""

@@ -1,0 +1,108 @@
+"""What subjects may do at this site: its own application, and the clients of its daemon.
+
+The table is that of the layout, and so changes with it; while the log has none, that of the cluster
+file. Refusals are counted for operators.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ordercast.core.epochs.layout import Layout
+from ordercast.model.errors import NotGranted
+from ordercast.model.grants import (
+    EVERY,
+    OBSERVE,
+    READ,
+    SITE,
+    TRUSTED,
+    ClientSubject,
+    Grants,
+)
+from ordercast.model.groups import Group, Site
+
+MOST_COUNTED: Final = 1_000  # pairs of subject and act
+MOST_KNOWN: Final = 10_000  # answers that are remembered
+CONNECT: Final = "connect"  # counted as an act: a client that may do nothing
+REVOKED: Final = "its certificate is revoked"
+
+
+class Permits:
+    """State: what was refused, and the answers of the table, while it is the same."""
+
+    def __init__(self, site: Site, layout: Callable[[], Layout], of_file: Grants) -> None:
+        self.own = ClientSubject(SITE, site)
+        self.refused: Counter[tuple[str, str]] = Counter()  # by subject and act
+        self._layout = layout
+        self._of_file = of_file
+        self._known_of = of_file
+        self._known: dict[tuple[ClientSubject, str, Group], bool] = {}
+
+    @property
+    def grants(self) -> Grants:
+        """The table that counts now."""
+        found = self._layout().grants
+        return found if found.lines is not None else self._of_file
+
+    def allows(self, subject: ClientSubject, act: str, group: Group) -> bool:
+        grants = self.grants
+        if grants.lines is None:
+            return subject.kind in TRUSTED
+        if grants is not self._known_of or len(self._known) > MOST_KNOWN:
+            self._known_of, self._known = grants, {}
+        asked = (subject, act, group)
+        if asked not in self._known:
+            self._known[asked] = grants.allows(subject, act, group)
+        return self._known[asked]
+
+    def require(self, subject: ClientSubject, act: str, group: Group) -> None:
+        """Raise NotGranted, which names the missing grant, and count it."""
+        if not self.allows(subject, act, group):
+            self.count(subject, act)
+            self.grants.require(subject, act, group)
+
+    def require_some(self, subject: ClientSubject, acts: tuple[str, ...]) -> None:
+        """Raise NotGranted unless the subject may do one of these with some group."""
+        if not self.grants.allows_some(subject, acts):
+            self.require(subject, acts[0], EVERY)
+
+    def admit_client(self, subject: ClientSubject, certificate: str = "") -> None:
+        """Raise NotGranted unless the subject may do anything at all, and its certificate, if it
+        has shown one, is good."""
+        layout = self._layout()
+        if certificate in layout.revoked:
+            self.count(subject, CONNECT)
+            raise NotGranted(f"{subject}: {REVOKED}")
+        if subject.kind == SITE and layout.count >= 0 and subject.name not in layout.roster:
+            self.count(subject, CONNECT)
+            raise NotGranted(f"{subject}: the site is not, or no longer, of this cluster")
+        if not self.grants.allows_some(subject):
+            self.count(subject, CONNECT)
+            raise NotGranted(
+                f"{subject} has no grant ('ordercast grant add CLUSTER {subject} VERB:GROUP')"
+            )
+
+    def admit_reader(self, subject: ClientSubject, groups: Iterable[Group] | None) -> None:
+        """Raise NotGranted unless the subject may read all groups of a named reader (None: all):
+        who follows it confirms for everybody."""
+        for group in (EVERY,) if groups is None else sorted(groups):
+            self.require(subject, READ, group)
+
+    def may_read(self, subject: ClientSubject, observe: bool, group: Group) -> bool:
+        """Whether messages of the group are for this reader. Who may read may also look on."""
+        return self.allows(subject, READ, group) or (
+            observe and self.allows(subject, OBSERVE, group)
+        )
+
+    def count(self, subject: ClientSubject, act: str) -> None:
+        """Count a refusal."""
+        key = (str(subject), act)
+        if key in self.refused or len(self.refused) < MOST_COUNTED:
+            self.refused[key] += 1
+
+    def told(self) -> list[dict[str, object]]:
+        """The refusals, for a status."""
+        return [
+            {"subject": subject, "act": act, "count": count}
+            for (subject, act), count in sorted(self.refused.items())
+        ]

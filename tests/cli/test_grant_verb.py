@@ -1,0 +1,78 @@
+"""`ordercast grant` and `ordercast certs revoke` on running sites."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordercast.cli import main
+from ordercast.net.cluster.certificates import add_client_certificates, fingerprint_of
+from support.clusters.served import served
+from support.harness.loops import in_loop
+
+FILE = """
+[cluster]
+name = "local"
+[tls]
+dir = "certs"
+[sites.a]
+address = "127.0.0.1:7101"
+[groups]
+alpha = ["a"]
+"""
+ALL = ["send:*", "read:*", "observe:*", "admin:*"]
+
+
+@in_loop
+async def test_grants_are_listed_given_and_withdrawn_and_certificates_revoked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(FILE)
+
+    async def verb(code: int, *words: str) -> str:
+        command = [*words, "--dir", str(tmp_path)]
+        assert await asyncio.to_thread(main, command) == code
+        out, err = capsys.readouterr()
+        return out + err
+
+    async def told(*words: str) -> Any:
+        return json.loads(await verb(0, *words, "--json"))
+
+    path = str(file)
+    await verb(0, "certs", path)
+    add_client_certificates("local", ["far"], tmp_path / "certs")
+    async with served(tmp_path, {"alpha": ["a"]}):
+        assert "no table: sites and the sockets" in await verb(0, "grant", "list", path)
+        done = await told("grant", "add", path, "client:far", "send:alpha", "read")
+        assert done["edits"] == ["client:far is granted send:alpha, read:*"]
+        listed = await told("grant", "list", path)
+        assert listed["table"] == {
+            "socket": ALL, "site:*": ALL, "client:far": ["send:alpha", "read:*"],
+        }  # fmt: skip
+        await verb(0, "grant", "remove", path, "client:far", "read")
+        shown = (await verb(0, "grant", "list", path)).splitlines()
+        assert shown[0].split() == ["subject", "grants"]
+        assert shown[3].split() == ["client:far", "send:alpha"]
+        await verb(0, "grant", "remove", path, "client:far")
+        assert "client:far" not in (await told("grant", "list", path))["table"]
+        done = await told("certs", "revoke", path, "far")
+        fingerprint = fingerprint_of(tmp_path / "certs" / "clients" / "far.pem")
+        assert (await told("grant", "list", path))["revoked"] == {fingerprint: "client:far"}
+        assert "of client:far is revoked" in done["edits"][0]
+        colons = ":".join("ab" for _ in range(32)).upper()
+        await verb(0, "certs", "revoke", path, "gone", "--fingerprint", colons)
+        assert f"revoked: {'ab' * 32} of client:gone" in await verb(0, "grant", "list", path)
+        for words, said in (
+            (("grant", "add", path, "client:far"), "GRANT is missing"),
+            (("grant", "add", path, "klient:far", "send"), "there is no kind 'klient'"),
+            (("grant", "add", path, "client:far", "sent"), "there is no verb 'sent'"),
+            (("grant", "remove", path, "client:fra"), "there is no line client:fra"),
+            (("certs", "revoke", path, "nobody"), "nobody.pem: cannot be read"),
+            (("certs", "revoke", path), "NAME is missing"),
+            (("certs", "revoke", path, "x", "--fingerprint", "12"), "is no SHA-256"),
+            (("certs", path, "far"), "one argument too many: 'far'"),
+        ):
+            assert said in await verb(2, *words)
