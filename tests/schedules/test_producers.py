@@ -79,7 +79,7 @@ MUTANTS: dict[str, tuple[Mutation, int]] = {
     ),
     "catches up without the marks of the opening": (
         lambda: patch.object(absence, "_opening_marks", lambda *_: {}),
-        0,
+        441,
     ),
 }
 

@@ -5,7 +5,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ordercast.cli.command import GOOD, print_json
-from ordercast.cli.destination import Destination
 from ordercast.cli.requests import (
     request_arguments,
     request_change,
@@ -14,6 +13,7 @@ from ordercast.cli.requests import (
 )
 from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
 from ordercast.model.names import require_name
+from ordercast.net.client.destinations import Destination
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
