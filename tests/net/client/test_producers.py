@@ -67,7 +67,7 @@ async def test_nothing_overtakes_a_message_that_was_refused(tmp_path: Path) -> N
             await asyncio.sleep(0.05)  # later ones wait behind it
             raise Error("refused")
 
-        sender.send_batch = refuse_once  # type: ignore[method-assign]
+        sender.send_batch = refuse_once  # type: ignore[method-assign,assignment]
         receipts = [
             await remote.produce("sink", number, "alpha", [b"%d" % number]) for number in (2, 3, 4)
         ]

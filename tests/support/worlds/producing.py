@@ -6,15 +6,23 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from ordercast.core.epochs.records import REFUSED
+from ordercast.core.order import registry
 from ordercast.model.epochs import AddProducer
 from ordercast.model.messages import producer_id
 from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.sim.members import build_forest
+from support.cases.epoch_schedules import drawn_world as waiting_world
 from support.cases.exclude_schedules import drawn_world, hard_world
 from support.cases.loss_schedules import LossSchedule
+from support.worlds import epochs
 from support.worlds.epochs import World
 from support.worlds.stored_members import KEEP_ALL, StoredMembers
+
+KINDS = ("trouble", "links", "losses", "waiting")
+PROTOCOLS = tuple(name for name, info in registry.PROTOCOLS.items() if info.exclude)
 
 Sent = tuple[str, int]
 """Group and number."""
@@ -139,14 +147,24 @@ def settled(world: World, producers: Sequence[Producer]) -> World:
     return world
 
 
-def producing(seed: int) -> tuple[World, list[Producer]]:
-    """A schedule of the seed with producers, run to its end: links that fail, all kinds of trouble
-    with changes of groups, or stores that are lost."""
-    if seed % 3 == 2:
-        schedule = LossSchedule(seed, changes=seed % 2 == 1)
+def producing(seed: int, kind: str = "") -> tuple[World, list[Producer]]:
+    """A schedule of the seed with producers, run to its end. `kind`: all kinds of trouble with
+    changes of groups, links that fail under any protocol, stores that are lost, or sites that are
+    waited for. They come in turn."""
+    kind = kind or KINDS[seed % len(KINDS)]
+    if kind == "losses":
+        schedule = LossSchedule(seed, changes=seed % 3 == 1)
         producers = produce(schedule.world, seed, 1, 12 * SECOND)
         return settled(schedule.run(), producers), producers
-    world = (hard_world if seed % 3 else drawn_world)(seed)
+    if kind == "links":
+        with patch.object(epochs, "build", build_forest):
+            protocol = PROTOCOLS[seed // len(KINDS) % len(PROTOCOLS)]
+            world = hard_world(seed, protocol=protocol)
+            return _run(world, seed)
+    return _run(waiting_world(seed) if kind == "waiting" else drawn_world(seed), seed)
+
+
+def _run(world: World, seed: int) -> tuple[World, list[Producer]]:
     producers = produce(world, seed)
     world.run(6 * SECOND)
     return settled(world, producers), producers
