@@ -20,7 +20,7 @@ from ordercast.model.names import nearest
 from ordercast.model.verb_options import Flag, Names, VerbOption, WholeNumber, Word
 from ordercast.model.version import __version__
 
-STREAMS = ("node", "tail")  # verbs that go on printing
+STREAMS = ("node", "tail", "top")  # verbs that go on printing
 GOOD, INCOMPLETE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 MISSING = "the following arguments are required:"
 

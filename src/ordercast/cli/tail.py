@@ -9,7 +9,8 @@ from msgspec.structs import asdict
 
 from ordercast.cli.command import GOOD, MISSING, UsageError, whole_number
 from ordercast.cli.destination import destination
-from ordercast.cli.runtime import cluster_arguments, print_line
+from ordercast.cli.runtime import cluster_arguments, print_line, say
+from ordercast.model.names import nearest
 from ordercast.net.client.destinations import Destination, LocalDestination
 
 DESCRIPTION = """\
@@ -21,6 +22,7 @@ confirms nothing, and nobody waits for it."""
 EXAMPLE = """\
 example:
   ordercast tail cluster.toml --site a --start 1
+  ordercast tail cluster.toml --site a --group alpha
   ordercast tail cluster.toml --site a --count 10 --json"""
 
 
@@ -34,6 +36,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1),
         metavar="POSITION",
         help="the first position (default: the first that is not confirmed)",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        metavar="GROUP",
+        help="messages of this group only; may be given again",
     )
     parser.add_argument(
         "--count", type=whole_number(1), metavar="N", help="end after so many (default: never)"
@@ -55,7 +63,12 @@ def run(args: argparse.Namespace) -> int:
 async def _tail(place: Destination, args: argparse.Namespace) -> None:
     left = args.count
     async with place.client(args.site or "") as client:
+        for group in args.group or ():
+            if group not in client.groups:  # it may have been there, or come
+                say(f"there is no group {group!r} now{nearest(group, client.groups)}")
         async for item in client.deliveries(args.start, observe=True):
+            if args.group and getattr(item, "group", args.group[0]) not in args.group:
+                continue
             if args.json:
                 print_line(_as_json(item))
             else:
