@@ -50,7 +50,7 @@ from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import ITEMS, VECTOR_ENTRIES
-from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, Requests, pack_payloads
+from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.frames import (
     CONTROL,
@@ -81,7 +81,7 @@ class Engine:
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
         "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_persist", "_prompt",
-        "_relay_before_durable", "_spent_copies", "_touched", "alarm_at", "boot", "copies",
+        "_relay_before_durable", "_touched", "alarm_at", "boot",
         "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
         "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
         "records_state", "resumes", "retention", "stability", "stirred", "structure",
@@ -140,13 +140,9 @@ class Engine:
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
         self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
-        # The batch that passes next, if it is held since its header passed.
-        self._completes: Held | None = None
+        self._completes: Held | None = None  # passes next, and is held since its header passed
         self.marks = ProducerMarks()
-        self.copies: dict[Key, None] = {}  # batches of the held log that have no positions
-        self._spent_copies: list[Key] = []  # those that are not held any more
-        safe = options.deliver == "safe"
-        self.gate = Gate(self.stability, structure.epoch, self.copies, safe=safe)
+        self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.gate.attempt = attempt
         self.own = OwnMessages(
             structure, options.limits, self.stability, self._order, self.ordering.way,
@@ -279,8 +275,9 @@ class Engine:
     def drain(self) -> EngineBox:
         """All duties since the last drain, with those that the end of a burst adds."""
         self.stirred = False
-        if self._spent_copies or self.retention.folded_copies:
-            self._forget_copies()
+        if self.gate.copies:
+            folded, self.retention.folded_copies = self.retention.folded_copies, []
+            self.gate.forget_copies(folded)
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         counted: list[Site] | tuple[()] = ()
@@ -319,13 +316,6 @@ class Engine:
             persist or (), () if down is late else down, late, deliveries or (), receipts or (),
             forget, at, counted, mistakes,
         )  # fmt: skip
-
-    def _forget_copies(self) -> None:
-        """Forget the copies that were folded before the last drain. Records of this burst may be
-        of the others."""
-        for key in self._spent_copies:
-            del self.copies[key]
-        self._spent_copies, self.retention.folded_copies = self.retention.folded_copies, []
 
     def _flush_direct(self) -> int:
         direct, left = cast(DirectOrdering, self.direct), self.own.left
@@ -445,7 +435,7 @@ class Engine:
             return
         copy = mine and batch.requests is not None and not self.marks.keeps(batch)
         if copy:
-            self.copies[placed.key] = None
+            self.gate.copies[placed.key] = None
         position = self.gate.logged + (0 if copy else batch.count) if mine else 0
         if held is None:
             self._hold(entry, children, position, mine=mine)
@@ -543,7 +533,7 @@ class Engine:
         news = dict.fromkeys(groups)
         for placed in self.gate.settle():
             news[placed.batch.group] = None
-            if self.gate.safe and placed.key not in self.copies:
+            if self.gate.safe and placed.key not in self.gate.copies:
                 self._deliver(placed)
         for group in news:
             for origin, seq in self.retention.finals(group):
@@ -581,7 +571,7 @@ class Engine:
         """All sites have closed. All that was logged is stable, and so are this site's own messages
         up to `lasts`."""
         for placed in self.gate.settle_all():
-            if self.gate.safe and placed.key not in self.copies:
+            if self.gate.safe and placed.key not in self.gate.copies:
                 self._deliver(placed)
         for group, seq in lasts.items():
             self.own.included(group, seq)
@@ -618,7 +608,7 @@ class Engine:
         """Whether a batch that has passed here has positions in this site's log, and whether it is
         a copy there."""
         mine = self.is_mine(placed.batch)
-        copy = mine and bool(self.copies) and placed.key in self.copies
+        copy = mine and bool(self.gate.copies) and placed.key in self.gate.copies
         return mine and not copy, copy
 
     def is_mine(self, batch: Batch) -> bool:

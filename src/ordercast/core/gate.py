@@ -6,21 +6,19 @@ prefix at both levels: receipts of stability come from it.
 """
 
 from collections import deque
-from collections.abc import Mapping
 
 from ordercast.core.stability.interface import Stability
 from ordercast.model.messages import DeliveredBatch, Key, Placed
 
 
 class Gate:
-    def __init__(
-        self, stability: Stability, epoch: int, copies: Mapping[Key, None], *, safe: bool
-    ) -> None:
-        """`copies`: the keys of batches of the log that have no positions (`core.producers`)."""
+    def __init__(self, stability: Stability, epoch: int, *, safe: bool) -> None:
         self.stability = stability
         self.epoch = epoch
         self.safe = safe
-        self._copies = copies
+        # Batches of the log that have no positions (`core.producers`), as long as they are held.
+        self.copies: dict[Key, None] = {}
+        self._spent_copies: list[Key] = []
         self.attempt = 1  # one more after each rollback
         self.logged = 0  # last position in the ordered log
         self.delivered = 0  # last position handed to the application
@@ -31,7 +29,7 @@ class Gate:
     def append(self, placed: Placed) -> bool:
         """Take the next batch of the log. Returns whether more is stable than before."""
         batch = placed.batch
-        if self._copies and placed.key in self._copies:
+        if self.copies and placed.key in self.copies:
             self.unsettled_copies[placed.key] = None
         else:
             self.logged += batch.count
@@ -70,6 +68,13 @@ class Gate:
         self.unsettled_copies.clear()
         self.settled = self.logged
         return joined
+
+    def forget_copies(self, folded: list[Key]) -> None:
+        """These copies are not held any more. They are forgotten the next time: records of this
+        burst may be of them."""
+        for key in self._spent_copies:
+            del self.copies[key]
+        self._spent_copies = folded
 
     def unsettled(self) -> int:
         return len(self._unsettled)

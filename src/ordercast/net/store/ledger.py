@@ -281,13 +281,10 @@ class Ledger:
                 if of != epoch:
                     epoch, rows = self._open = of, self._passed.setdefault(of, deque())
                 rows.append(n)
-                if kept.mine:
-                    kind |= MINE
-                    logged += count
-                    places[of, batch.group, kept.passed.placed.number] = n, position
-                elif kept.copy:
-                    kind |= COPY
-                    places[of, batch.group, kept.passed.placed.number] = n, 0
+                kind |= MINE * kept.mine | COPY * kept.copy
+                logged += count * kept.mine
+                if kept.mine or kept.copy:
+                    places[of, batch.group, kept.passed.placed.number] = n, position * kept.mine
             if type(record) is Filled:
                 places[place_of(record.epoch, record.placed)] = n, 0
             body = encode(written)
