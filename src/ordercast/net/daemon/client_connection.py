@@ -192,7 +192,7 @@ class ClientConnection:
         if self.session is not None:
             self.wire.fail("it said hello twice")
         elif ticket_in(hello.client):
-            self.wire.fail("its id is that of a producer")
+            self.close("the client's id is that of a producer: it must be random", final=True)
         elif (version := agreed_version(hello.lowest, hello.version)) is None:
             self.close(
                 f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
