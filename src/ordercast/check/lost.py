@@ -22,7 +22,7 @@ def check_lost(view: View) -> Verdict:
     for message, sent in enumerate(view.sent):
         if sent is None or delivered[message] & 2:
             continue
-        if not delivered[message] and view.messages[message] in dropped:
+        if view.messages[message] in dropped and not delivered[message]:
             continue  # another copy of it was delivered
         member = None
         if not delivered[message] and view.sites[view.site_number[sent.origin]].ended:

@@ -98,12 +98,11 @@ def divide_requests(
 ) -> Iterator[tuple[int, bytes]]:
     """Each pair of a request and a message once, packed by client, request and part."""
     rows = np.flatnonzero(columns["client"] != NOBODY)
-    place = (columns[name][rows] for name in ("site", "position", "attempt"))
-    delivered = columns["kind"][rows] == DELIVERED
     # What a producer sends may be sent again: of its rows those that are delivered count.
     produced = np.array([name.startswith(PRODUCER_CLIENT) for name in clients.names], bool)
-    counts = np.where(delivered, is_live(facts, *place), ~produced[columns["client"][rows]])
-    rows = rows[counts]
+    rows = rows[(columns["kind"][rows] == DELIVERED) | ~produced[columns["client"][rows]]]
+    place = (columns[name][rows] for name in ("site", "position", "attempt"))
+    rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]
     own = _distinct({name: columns[name][rows] for name in _TOLD}, _TOLD)
     hashes = np.array([_hash(name) for name in clients.names], np.uint64)
     mixed = (hashes[own["client"]] + own["request"].astype(np.uint64)) * _MIX
