@@ -153,9 +153,8 @@ def test_there_are_so_many_tickets() -> None:
 # --- the small model ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block", range(2))
-def test_no_schedule_breaks_the_marks(block: int) -> None:
-    for seed in range(block * 300, block * 300 + 300):
+def test_no_schedule_breaks_the_marks() -> None:
+    for seed in range(300):
         assert ProducerWorld(seed).run().wrong == [], f"seed {seed}"
 
 

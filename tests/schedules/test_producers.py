@@ -2,7 +2,7 @@
 changes of groups, rollbacks at `agreed`. Each message once, in each producer's order; and ways of
 keeping the marks that are wrong are caught."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ordercast.core.retention import Held, PassedBatches
 from support.worlds.producing import judged, producing, stored_producing
 from support.worlds.stored_members import judge_export
 
-SCHEDULES = 12
+SCHEDULES = 8
 STORED = (3, 11, 7)
 
 _load, _done_with = PassedBatches.load, PassedBatches._done_with
@@ -57,29 +57,33 @@ def _true(*_: Any) -> bool:
 
 
 Mutation = Callable[[], AbstractContextManager[Any]]
-MUTANTS: dict[str, tuple[Mutation, int]] = {
-    "delivers copies": (lambda: patch.object(ProducerMarks, "keeps", _true), 0),
+FEW, LEAP = range(4), (441,)
+"""Seeds of which one at least catches a mutant. In the run of `LEAP` a site hears at once that an
+epoch opened for it and was closed without it."""
+
+MUTANTS: dict[str, tuple[Mutation, Sequence[int]]] = {
+    "delivers copies": (lambda: patch.object(ProducerMarks, "keeps", _true), FEW),
     "forgets the marks of a checkpoint": (
         lambda: patch.object(PassedBatches, "load", _load_without_marks),
-        0,
+        FEW,
     ),
-    "opens epochs without marks": (lambda: patch.object(member, "marks_in", _nothing), 0),
-    "tells no marks at the end": (lambda: patch.object(Engine, "own_marks", _nothing), 0),
+    "opens epochs without marks": (lambda: patch.object(member, "marks_in", _nothing), FEW),
+    "tells no marks at the end": (lambda: patch.object(Engine, "own_marks", _nothing), FEW),
     "folds copies that are not settled": (
         lambda: patch.object(PassedBatches, "_done_with", _folds_unsettled),
-        0,
+        FEW,
     ),
     "leaves an epoch without marks": (
         lambda: patch.object(flush, "tail_of", _tail_without_marks),
-        1,
+        FEW,
     ),
     "leaves an epoch with the marks of its end": (
         lambda: patch.object(flush, "tail_of", _tail_with_later_marks),
-        0,
+        FEW,
     ),
     "catches up without the marks of the opening": (
         lambda: patch.object(absence, "_opening_marks", lambda *_: {}),
-        441,
+        LEAP,
     ),
 }
 
@@ -97,9 +101,13 @@ def test_stores_and_exports_know_copies(seed: int, tmp_path: Path) -> None:
     judge_export(world)
 
 
+@pytest.mark.parametrize("seed", [*FEW, *LEAP])
+def test_the_runs_that_catch_them_are_right_without_them(seed: int) -> None:
+    assert judged(*producing(seed, "trouble")) == []
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_marks_that_are_kept_wrong_are_caught(name: str) -> None:
-    mutation, seed = MUTANTS[name]
-    assert judged(*producing(seed, "trouble")) == []
+    mutation, seeds = MUTANTS[name]
     with mutation():
-        assert judged(*producing(seed, "trouble")) != []
+        assert any(judged(*producing(seed, "trouble")) for seed in seeds)
