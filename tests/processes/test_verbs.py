@@ -100,6 +100,8 @@ def test_the_messages_of_some_groups_only_are_printed(cluster: Daemons) -> None:
     words = ("tail", "cluster.toml", "--site", "b", "--start", str(start), "--count", "1")
     (row,) = cluster.lines(*words, "--group", "beta")
     assert (row["position"], row["text"]) == (start + 1, "beta")
+    rows = cluster.lines(*words[:-1], "2", "--group", "beta")
+    assert [row["text"] for row in rows] == ["beta", "alpha,beta"]
     done = cluster.run(*words, "--group", "bta", "--group", "beta")
     assert "there is no group 'bta' now (did you mean 'beta'?)" in done.stderr
     assert done.stdout.startswith(f"{start + 1}\tbeta\t")

@@ -67,7 +67,7 @@ async def _tail(place: Destination, args: argparse.Namespace) -> None:
             if group not in client.groups:  # it may have been there, or come
                 say(f"there is no group {group!r} now{nearest(group, client.groups)}")
         async for item in client.deliveries(args.start, observe=True):
-            if args.group and getattr(item, "group", args.group[0]) not in args.group:
+            if args.group and not _is_of(item, args.group):
                 continue
             if args.json:
                 print_line(_as_json(item))
@@ -77,6 +77,14 @@ async def _tail(place: Destination, args: argparse.Namespace) -> None:
                 left -= 1
                 if not left:
                     return
+
+
+def _is_of(item: Any, groups: list[str]) -> bool:
+    """Whether a message went to one of the groups, alone or among others. Openings and rollbacks
+    are of all."""
+    if _is_opening(item) or _is_rollback(item):
+        return True
+    return any(group in groups for group in (item.group, *getattr(item, "groups", ())))
 
 
 def _is_opening(item: Any) -> bool:

@@ -1,5 +1,6 @@
-"""`ordercast top` in a terminal, against real daemons."""
+"""`ordercast top` in a terminal, against real daemons; Ctrl-C there, in verbs that take long."""
 
+import fcntl
 import json
 import os
 import pty
@@ -39,6 +40,7 @@ class Terminal:
             stderr=theirs,
             env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is for its session
         )
         os.close(theirs)
         self._written = b""
@@ -76,6 +78,20 @@ class Terminal:
             pass
         os.close(self._ours)
         return self.process.returncode
+
+
+def session_of(stat: Path) -> int:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[3])
+    except (OSError, ValueError, IndexError):
+        return 0  # it has ended
+
+
+def left_running(session: int) -> list[str]:
+    found = [
+        stat.parent for stat in Path("/proc").glob("[0-9]*/stat") if session_of(stat) == session
+    ]
+    return [folder.name for folder in found]
 
 
 @pytest.mark.parametrize(("keys", "code"), [(b"q", 0), (b"\x03", 130)])
@@ -117,13 +133,29 @@ def test_one_overview_per_line(cluster: Daemons) -> None:
     assert second["manager"] in ("a", "b", "c")
 
 
-def test_the_screen_of_a_cluster_that_is_down_says_so(tmp_path: Path) -> None:
-    daemons = Daemons(tmp_path)
-    daemons.dir.mkdir(parents=True)
-    terminal = Terminal(daemons, "top", "cluster.toml", "--every", "0.2")
+@pytest.mark.parametrize(
+    ("words", "sign"),
+    [
+        ("tail cluster.toml --site a --start 1", "a line to see"),
+        ("status cluster.toml --watch", "Ctrl-C ends"),
+        ("send cluster.toml alpha --size 100 --count 100000000", " sent, "),
+        ("bench --members 2 --seconds 600", "all send"),
+    ],
+)
+def test_ctrl_c_ends_a_long_verb_at_once(words: str, sign: str, cluster: Daemons) -> None:
+    """With one line, and nothing is left running."""
+    cluster.good("send", "cluster.toml", "alpha", "a line to see", "--from", "a")
+    terminal = Terminal(cluster, *words.split())
     try:
-        terminal.until("0 of 3 sites up", "elsewhere")
-        terminal.press(b"q")
-        assert terminal.end() == 0
+        terminal.until(sign)
+        before = len(terminal.shown)
+        begun = time.monotonic()
+        terminal.press(b"\x03")
+        assert terminal.end() == 130
+        assert time.monotonic() - begun < 10
     finally:
         terminal.process.kill()
+    last = terminal.shown.strip().splitlines()[-1]
+    assert last.removeprefix("^C") == "ordercast: interrupted"
+    assert "Traceback" not in terminal.shown[before:]
+    assert left_running(terminal.process.pid) == []
