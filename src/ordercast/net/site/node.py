@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, overload
 
-from ordercast.core.batches import label_of
+from ordercast.core.batches import extras_of
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
@@ -179,8 +179,8 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
         many producers."""
         batch = list(payloads)
-        label = label_of(headers, len(batch))
-        return await self._running.producing.send((producer, number), group, batch, label)
+        extras = extras_of(headers, len(batch))
+        return await self._running.producing.send((producer, number), group, batch, extras)
 
     async def multicast_to(
         self,

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from ordercast.core.batches import Label
+from ordercast.core.batches import Extras
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import require_producer
 from ordercast.model.epochs import AddProducer, Edit
@@ -43,7 +43,7 @@ class ProducerSender:
         name: tuple[str, int],
         group: Group,
         batch: list[bytes],
-        label: Label,
+        extras: Extras,
         subject: ClientSubject | None = None,
     ) -> Receipt:
         """`name`: the producer, and its number; `subject`: whom a client speaks for. Raises as
@@ -58,7 +58,7 @@ class ProducerSender:
                     raise Error(f"a message of producer {producer!r} before it was not sent")
                 ticket = await self._ticket(producer, group)
                 request = (producer_id(ticket), number)
-                return await self._sender.send_batch(group, batch, label, request, subject)
+                return await self._sender.send_batch(group, batch, extras, request, subject)
         except BaseException:  # cancelled, too: what waits behind it must not overtake it
             self._failures[pair] += 1
             raise
