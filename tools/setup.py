@@ -32,6 +32,7 @@ PROJECT = ROOT / "pyproject.toml"
 
 OLDEST = (3, 11)
 SUCCESSORS = ("python3.14", "python3.13", "python3.12", "python3.11")
+SYSTEM = {"chromium": "chromium"}  # a command that tests need: the package of Debian
 DISK_MB = 4000  # .venv takes under half of it; pip builds Spark's package in the rest
 CACHES = (
     ".hypothesis",
@@ -212,6 +213,39 @@ def ask_java() -> str:
     return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
+def provide_system_packages() -> None:
+    """Install what tests need of the system, if it is missing and this is root on Debian or kin.
+    Elsewhere those tests are skipped and say why; where CI is true they must run."""
+    missing = [package for command, package in SYSTEM.items() if shutil.which(command) is None]
+    if not missing:
+        return
+    told = " ".join(missing)
+    apt = shutil.which("apt-get")
+    if apt is not None and hasattr(os, "geteuid") and os.geteuid() == 0:
+        say(f"installing packages of the system that tests need: {told}")
+        if apt_install(apt, missing):
+            return
+        why = f"apt-get could not install {told} (all of it: {relative(LOG)})"
+    else:
+        why = f"{told} is missing, and only root can install it with apt-get"
+    if os.environ.get("CI") == "true":
+        raise Trouble(why)
+    say(f"{why}: tests that need it are skipped")
+
+
+def apt_install(apt: str, packages: list[str]) -> bool:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["install", "-y", "--no-install-recommends", *packages]
+    with LOG.open("a", encoding="utf-8") as log:
+        for words in (["update"], install):
+            done = subprocess.run(
+                [apt, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+            if done.returncode and words is install:
+                return False
+    return True
+
+
 def pip(*arguments: str, what: str, count: int = 0) -> None:
     """Run pip with its chatter in a log; on a terminal, count the packages as they come."""
     options = ("--no-input", "--disable-pip-version-check", "--progress-bar=off")
@@ -244,6 +278,7 @@ def run_demo(arguments: list[str]) -> None:
 
 
 def run_test(arguments: list[str]) -> None:
+    provide_system_packages()
     run_module("tools.suites", arguments)
 
 
@@ -292,6 +327,7 @@ def run_clean(arguments: list[str]) -> None:
 def run_setup(arguments: list[str]) -> None:
     if arguments:
         raise Trouble(f"setup takes no argument, not {arguments[0]!r}")
+    provide_system_packages()
 
 
 TARGETS = {  # name: (what runs, whether .venv comes first, what it does)

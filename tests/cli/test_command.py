@@ -1,5 +1,6 @@
 """The frame of the command: help, version, exit codes, and ends that are not its own choice."""
 
+import argparse
 import errno
 import os
 import resource
@@ -13,6 +14,7 @@ import pytest
 import ordercast
 from cli.command import COMMAND, EXAMPLES, run
 from ordercast.cli import VERBS, main
+from ordercast.cli.command import whole_number
 
 FIGURE_3 = str(EXAMPLES / "figure3.toml")
 
@@ -186,3 +188,16 @@ def test_groups_can_come_from_standard_input() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1 group, 2 sites, 1 domain")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("2,002", 2_002), ("1,000,000", 1_000_000), ("12", 12)]
+)
+def test_a_number_is_read_as_it_is_printed(text: str, number: int) -> None:
+    assert whole_number(1)(text) == number
+
+
+@pytest.mark.parametrize("text", ["2,02", ",100", "1,0000", "1,000,", "1,-000"])
+def test_separators_stand_where_they_belong(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number"):
+        whole_number(1)(text)

@@ -64,6 +64,34 @@ def test_what_the_sites_say_of_each_other_is_told(tmp_path: Path) -> None:
     assert found[2].cure == "start b or c"
 
 
+def with_clock(ahead_s: float, round_trip_s: float) -> dict[str, Any]:
+    """A site that answered in the middle of the round trip."""
+    begun, trip = 1_000_000_000_000, int(round_trip_s * 1e9)
+    clock = begun + trip // 2 + int(ahead_s * 1e9)
+    return {**UP, "clock_ns": clock, "asked_ns": [begun, begun + trip]}
+
+
+def test_clocks_that_differ_for_certain_are_told(tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path)
+    near, far = with_clock(0.0, 0.01), {**with_clock(-7.0, 1.0), "here": False}
+    (found,) = troubles(cluster, tmp_path, a=near, b=UP, c=far)
+    assert (found.level, found.about) == (WARNING, "a, c")
+    assert found.found == "the clocks differ by 6.5 s: a is ahead of c"
+    agree = [with_clock(0.4, 0.01), with_clock(-0.5, 0.01)]
+    assert troubles(cluster, tmp_path, a=agree[0], b=agree[1], c=UP) == []
+    slow = with_clock(3.0, 5.0)  # it may have read its clock at any time within 5 s
+    assert troubles(cluster, tmp_path, a=near, b=slow, c=UP) == []
+
+
+def test_a_site_of_another_machine_is_told_with_another_cure(tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path, tls=True)
+    (tmp_path / "certs" / "c.key").unlink()  # which is right: that key is on the other machine
+    down = {"state": "down", "reasons": ["no answer within 2 s"], "here": False}
+    (found,) = troubles(cluster, tmp_path, a=UP, b=UP, c=down)
+    assert found.cure == "start it on its machine, or mend the way"
+    assert troubles(cluster, tmp_path, a=UP, b=UP, c={**UP, "here": False}) == []
+
+
 def test_certificates_that_end_soon_or_are_missing_are_told(tmp_path: Path) -> None:
     cluster = cluster_in(tmp_path, tls=True)
     certs = tmp_path / "certs"

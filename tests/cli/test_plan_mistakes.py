@@ -145,12 +145,12 @@ def test_no_file_at_all(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         pytest.param(
             ["--objective", "hurry"],
-            "--objective: 'hurry' is none of delay, load, messages",
+            "--objective: 'hurry' is none of delay, load, messages, mixed",
             id="unknown-objective",
         ),
         pytest.param(
             ["--objective=loads"],
-            "--objective: 'loads' is none of delay, load, messages (did you mean 'load'?)",
+            "--objective: 'loads' is none of delay, load, messages, mixed (did you mean 'load'?)",
             id="nearest-objective",
         ),
         pytest.param(

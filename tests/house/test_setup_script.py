@@ -40,7 +40,7 @@ def run(
     script = str(checkout / "tools" / "setup.py")
     code = f"{start}\nimport runpy, sys; sys.argv = {[script, *arguments]!r}\n"
     code += f"runpy.run_path({script!r}, run_name='__main__')"
-    environment = {**os.environ, "PATH": str(path or checkout)}
+    environment = {**os.environ, "CI": "", "PATH": str(path or checkout)}
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
     )
@@ -139,6 +139,7 @@ def stamp_as_ready(checkout: Path) -> None:
 
 def test_a_second_run_does_nothing(checkout: Path) -> None:
     stamp_as_ready(checkout)
+    command(checkout, "chromium", ["exit 0"])
     result = run(checkout, "setup")
     assert (result.returncode, result.stderr, result.stdout) == (0, "", "")
 
@@ -156,3 +157,48 @@ def test_an_environment_that_no_longer_fits_is_made_anew(checkout: Path, change:
         (checkout / ".venv" / "stamp.json").unlink()
     result = run(checkout, "setup", start=FULL_DISK)  # stops it where it would begin
     assert result.stderr == f"setup: {checkout} has 0 MB free; set-up needs 4000 MB\n"
+
+
+def with_venv(checkout: Path, then: str) -> str:
+    """Lines that stand in for the steps before: they are tested above."""
+    (checkout / ".venv").mkdir(exist_ok=True)
+    return f"import sys; sys.path.insert(0, {str(checkout / 'tools')!r}); import setup; {then}"
+
+
+def provided(checkout: Path, *, root: bool, ci: bool = False) -> "subprocess.CompletedProcess[str]":
+    uid = 0 if root else 1000
+    code = with_venv(
+        checkout,
+        f"import os; os.geteuid = lambda: {uid}; os.environ['CI'] = {'true' if ci else ''!r};"
+        " sys.exit(setup.main(['setup']))",
+    )
+    code = code.replace("import setup;", "import setup; setup.setup = lambda: None;")
+    return subprocess.run(
+        [sys.executable, "-c", code], env={"PATH": str(checkout)}, capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+
+
+def test_root_installs_the_packages_that_tests_need(checkout: Path) -> None:
+    log = checkout / "called"
+    command(checkout, "apt-get", [f'echo "$@" >> {log}'])
+    done = provided(checkout, root=True)
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().splitlines()[0] == "update"
+    assert log.read_text().splitlines()[1].endswith("chromium")
+    log.unlink()
+    command(checkout, "chromium", ["exit 0"])
+    assert provided(checkout, root=True).returncode == 0
+    assert not log.exists(), "it is there already"
+
+
+def test_a_missing_package_fails_only_where_ci_is_true(checkout: Path) -> None:
+    done = provided(checkout, root=False)
+    assert done.returncode == 0
+    assert "tests that need it are skipped" in done.stderr
+    done = provided(checkout, root=False, ci=True)
+    assert done.returncode == 1
+    assert "chromium is missing" in done.stderr
+    command(checkout, "apt-get", ["exit 100"])
+    assert provided(checkout, root=True, ci=True).returncode == 1
+    assert "could not install" in provided(checkout, root=True).stderr

@@ -36,7 +36,7 @@ def files() -> list[Path]:
 
 def texts() -> Iterator[tuple[Path, str]]:
     for path in files():
-        if path.suffix in TEXTS and "__pycache__" not in path.parts:
+        if path.suffix in TEXTS and not {"__pycache__", "uplot"} & set(path.parts):
             yield path.relative_to(ROOT), path.read_text(encoding="utf-8")
 
 

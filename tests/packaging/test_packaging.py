@@ -82,6 +82,11 @@ def test_the_wheel_is_the_source_with_its_pages(dist: Path) -> None:
         names = set(files.namelist())
     for path in (ROOT / "src").rglob("*.py"):
         assert str(path.relative_to(ROOT / "src")) in names
+    for folder in ("static", "templates"):  # of the web page
+        files_of_page = [p for p in (ROOT / "src/ordercast/web" / folder).rglob("*") if p.is_file()]
+        assert files_of_page
+        assert {str(path.relative_to(ROOT / "src")) for path in files_of_page} <= names
+    assert "ordercast/web/static/uplot/LICENSE" in names
     found = {name.removeprefix("ordercast/pages/") for name in names if "/pages/" in name}
     assert found == {path.name for path in (ROOT / "docs").glob("*.md")}
     (sdist,) = dist.glob("*.tar.gz")

@@ -11,7 +11,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
 from ordercast.plan.objectives import (
     LAN,
-    OBJECTIVES,
+    EVERY_OBJECTIVE,
     OVERLOADED_S,
     NetworkModel,
     Values,
@@ -114,7 +114,7 @@ def test_a_cost_on_a_part_of_the_table_keeps_the_rates_of_the_whole() -> None:
     assert cost_of("delay", whole)(part, [-1, 0], [0]) < OVERLOADED_S
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", EVERY_OBJECTIVE)
 def test_a_cost_for_builders_is_the_objective_itself(objective: str) -> None:
     table = table_of(FIGURE_3)
     indexed = IndexedTable.of(table)

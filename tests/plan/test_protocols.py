@@ -11,7 +11,7 @@ from ordercast.cli import main
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import advise
-from ordercast.plan.objectives import OBJECTIVES, NetworkModel
+from ordercast.plan.objectives import EVERY_OBJECTIVE, NetworkModel
 from ordercast.plan.protocols import PROFILES, advise_protocol, as_json, rows_of
 from support.cases.tables import random_table
 
@@ -24,7 +24,7 @@ def test_every_protocol_of_the_registry_has_costs_and_words() -> None:
     assert [option.protocol for option in advice.options] == list(PROFILES)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", EVERY_OBJECTIVE)
 def test_the_best_by_the_objective_is_recommended(objective: str) -> None:
     for seed in range(8):
         table = random_table(12, 6, 4, seed)

@@ -93,6 +93,20 @@ def test_made_up_messages_have_the_size_asked_for(cluster: Daemons) -> None:
     assert [row["position"] for row in rows] == list(range(start, start + 2000))
 
 
+def test_the_messages_of_some_groups_only_are_printed(cluster: Daemons) -> None:
+    start = cluster.json("status", "cluster.toml")["sites"]["b"]["position"] + 1
+    for group in ("alpha", "beta", "alpha,beta"):
+        cluster.json("send", "cluster.toml", group, group, "--until", "stable")
+    words = ("tail", "cluster.toml", "--site", "b", "--start", str(start), "--count", "1")
+    (row,) = cluster.lines(*words, "--group", "beta")
+    assert (row["position"], row["text"]) == (start + 1, "beta")
+    rows = cluster.lines(*words[:-1], "2", "--group", "beta")
+    assert [row["text"] for row in rows] == ["beta", "alpha,beta"]
+    done = cluster.run(*words, "--group", "bta", "--group", "beta")
+    assert "there is no group 'bta' now (did you mean 'beta'?)" in done.stderr
+    assert done.stdout.startswith(f"{start + 1}\tbeta\t")
+
+
 def test_bytes_that_are_no_text_are_printed_as_base64(cluster: Daemons) -> None:
     start = cluster.json("status", "cluster.toml")["sites"]["a"]["position"] + 1
     payload = bytes(range(256))

@@ -164,7 +164,7 @@ RETURN = (
     ),
     found(
         "who had been absent for too long went again before it heard that it had joined anew",
-        hard(163, chance=22),
+        hard(163, chance=297),
         absence._lapsed,
         " or layout.rejoining.get(site) == layout.absent[site]",
         "",
@@ -313,14 +313,14 @@ MISJUDGED = (
     ),
     found(
         "the same, where the only site that had it was retired",
-        hard(7_101_408, chance=48),
+        hard(7_101_408, chance=406),
         epoch_judge.nothing_lost,
         " or world.left(s) for",
         " for",
     ),
     found(
         "nobody asked again to retire a site that was gone, and others waited for it",
-        hard(800_067, chance=25),
+        hard(800_067, chance=82),
         exclude_schedules._go_for_good,
         "if there and world.now > world.calm_at + 3 * SECOND:",
         "if False:",

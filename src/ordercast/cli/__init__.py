@@ -20,6 +20,8 @@ VERBS = (
     Verb("tail", "print a running site's deliveries as they come"),
     Verb("reader", "list, reset or remove the named readers of a running site"),
     Verb("status", "how the running sites are, and who holds them up"),
+    Verb("top", "the running cluster on one screen, live: sites, groups, epochs, links"),
+    Verb("dashboard", "a web page about a cluster, a history or a simulated run"),
     Verb("doctor", "what is wrong with a cluster, and what to do next"),
     Verb("group", "add, remove, join, leave or list the groups of a running cluster"),
     Verb("site", "add a site to a running cluster, or retire one"),

@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json
+from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
+from ordercast.cli.progress_line import ProgressLine
+from ordercast.sim.trace.exports import require_writable
 
 DESCRIPTION = """\
 Judge a history: was every message delivered once, as it was sent, to all members and
@@ -36,6 +38,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="spark (default), or memory: one process, quicker for small histories",
     )
     parser.add_argument("--causal", action="store_true", help="check causal order, too")
+    parser.add_argument(
+        "--draw", metavar="FILE.svg", help="draw the first violation (others: FILE-CHECK.svg)"
+    )
     parser.add_argument("--violations", metavar="DIR", help="write every violation as Parquet")
     parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
     parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
@@ -43,14 +48,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.draw is not None:
+        require_writable(args.draw, "--draw")
+        if not args.draw.endswith(".svg"):
+            raise UsageError(f"--draw {args.draw}: the name must end in .svg")
     found = _in_memory(args) if args.engine == "memory" else _on_spark(args)
+    drawn = [] if args.draw is None else _draw(found, Path(args.draw))
     if args.json:
-        print_json(found)
+        print_json({**found, **({} if args.draw is None else {"drawn": drawn})})
     else:
         print(as_text(found))
         if args.violations is not None:
             print(f"violations   {args.violations}")
+        for file in drawn:
+            print(f"drawn        {file}")
     return GOOD if found["ok"] else INCOMPLETE
+
+
+def _draw(found: dict[str, Any], target: Path) -> list[str]:
+    """A picture of each check's witness; the first has the name that was asked for."""
+    from ordercast.web.witness_picture import draw_witness
+
+    files: list[str] = []
+    for name, witness in found["witnesses"].items():
+        file = target.with_name(f"{target.stem}-{name}.svg") if files else target
+        try:
+            file.write_text(draw_witness(name, witness) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--draw {file}: {reason(error)}") from None
+        files.append(str(file))
+    return files
 
 
 def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
@@ -60,7 +87,11 @@ def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
     for option in ("violations", "master", "memory"):
         if getattr(args, option) is not None:
             raise UsageError(f"--{option} needs --engine spark")
-    return check_history(read_history(Path(args.history)), causal=args.causal).as_json()
+    with ProgressLine(0.0) as lines:
+        lines.show(f"reading {args.history}")
+        history = read_history(Path(args.history))
+        lines.show(f"judging {len(history.deliveries):,} deliveries")
+        return check_history(history, causal=args.causal).as_json()
 
 
 def _on_spark(args: argparse.Namespace) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from ordercast.cli.command import GOOD, print_json
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.runtime import as_bytes, cluster_arguments, cluster_of, elsewhere, store_of
+from ordercast.model.time_left import time_left
 
 DESCRIPTION = """\
 Copy the store of a site to FILE, whether the site runs or not: as the store was at one
@@ -37,7 +38,9 @@ def run(args: argparse.Namespace) -> int:
     lines = ProgressLine(2.0)
 
     def progress(left: int, pages: int) -> None:
-        lines.tell(lambda: f"{(pages - left) * 100 // max(pages, 1)} % copied")
+        copied, took_s = pages - left, time.monotonic() - begun
+        share = copied * 100 // max(pages, 1)
+        lines.tell(lambda: f"{share} % copied{time_left(took_s, copied, pages)}")
 
     with lines:
         found = back_up(store, Path(args.file), None if args.json else progress)
@@ -54,5 +57,5 @@ def run(args: argparse.Namespace) -> int:
         print_json(told)
     else:
         size = as_bytes(found.bytes["file"])
-        print(f"{args.file}: store of {args.site} up to position {told['position']}, {size}")
+        print(f"{args.file}: store of {args.site} up to position {told['position']:,}, {size}")
     return GOOD

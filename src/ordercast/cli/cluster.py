@@ -224,7 +224,7 @@ def _recover(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> i
         plan = recovery.plan(args.lost or [], args.chosen or "")
         voters, lost = ", ".join(plan.voters), ", ".join(plan.lost)
         for one in plan.left:
-            say(f"{one.site}: {one.records} records, the last of term {one.term}")
+            say(f"{one.site}: {one.records:,} records, the last of term {one.term}")
         if not args.accept_loss:
             raise ConfigError(
                 f"nothing was changed: {voters} would decide alone, going on from {plan.chosen};"

@@ -9,6 +9,7 @@ import difflib
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from ordercast.model.names import nearest
 from ordercast.model.verb_options import Flag, Names, VerbOption, WholeNumber, Word
 from ordercast.model.version import __version__
 
-STREAMS = ("node", "tail")  # verbs that go on printing
+_SEPARATED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
+STREAMS = ("node", "tail", "top")  # verbs that go on printing
 GOOD, INCOMPLETE, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 MISSING = "the following arguments are required:"
 
@@ -195,12 +197,17 @@ def one_of(*values: str) -> Callable[[str], str]:
     return check
 
 
+def without_separators(text: str) -> str:
+    """`2,002` as `2002`; any other text as it is."""
+    return text.replace(",", "") if _SEPARATED.fullmatch(text) else text
+
+
 def whole_number(least: int) -> Callable[[str], int]:
-    """An option's type: an integer from `least` on."""
+    """An option's type: an integer from `least` on, with separators as it is printed or without."""
 
     def check(text: str) -> int:
         try:
-            number = int(text)
+            number = int(without_separators(text))
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
         if number < least:

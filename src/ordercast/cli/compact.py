@@ -7,6 +7,7 @@ from ordercast.cli.command import GOOD, print_json
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.runtime import as_bytes, cluster_arguments, cluster_of, store_of
 from ordercast.model.errors import ConfigError
+from ordercast.model.time_left import time_left
 
 DESCRIPTION = """\
 Make the file of a store as small as what it holds, while the site is stopped. (A site
@@ -37,9 +38,14 @@ def run(args: argparse.Namespace) -> int:
         )
     begun = time.monotonic()
     lines = ProgressLine(2.0)
+    most = 0
 
     def progress(left: int) -> None:
-        lines.tell(lambda: f"{as_bytes(left)} to give back")
+        nonlocal most
+        most = max(most, left)
+        took_s = time.monotonic() - begun
+        rest = time_left(took_s, most - left, most)
+        lines.tell(lambda: f"{as_bytes(left)} to give back{rest}")
 
     with lines:
         done = compact(store, None if args.json else progress)

@@ -228,7 +228,7 @@ def _on_spark(directory: Path) -> dict[str, Any]:
 def _shortfall(sent: DemoTraffic, done: Exported, verdict: dict[str, Any]) -> str | None:
     """What the verdict does not cover although it should."""
     if done.sent != sent.sent:
-        return f"{done.sent} of {sent.sent} messages are in the history"
+        return f"{done.sent:,} of {sent.sent:,} messages are in the history"
     if len(done.ended) != verdict["sites"]:
         return f"only {len(done.ended)} of {verdict['sites']} sites ended quietly"
     if verdict["informative"]["pending"]:

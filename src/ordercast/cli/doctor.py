@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.runtime import cluster_arguments, cluster_of, elsewhere, table_lines
 from ordercast.cli.screen import coloured, has_colours
+from ordercast.net.client.destinations import LocalDestination
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -30,6 +31,7 @@ exit code: 0 when nothing is wrong (there may be warnings), 1 when something is"
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _COLOURS = {OK: "green", WARNING: "yellow", WRONG: "red"}
 _LEAST_DISK = 1 << 30  # bytes
+_CLOCKS_S = 1.0  # clocks that differ by more make logs of two sites hard to read together
 
 
 class Diagnosis(NamedTuple):
@@ -44,11 +46,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.client.statuses import ask
-    from ordercast.net.cluster.processes import sites_here
+    from ordercast.net.client.statuses import ask_all
 
     cluster, directory = cluster_of(args, "doctor")
-    sites = asyncio.run(ask(cluster, sites_here(cluster, directory), directory))
+    sites = asyncio.run(ask_all(LocalDestination(cluster, directory)))
     findings = list(examine(cluster, directory, sites))
     well = all(finding.level != WRONG for finding in findings)
     if args.json:
@@ -63,26 +64,27 @@ def examine(
     cluster: "Cluster", directory: Path, sites: dict[str, dict[str, Any]]
 ) -> Iterator[Diagnosis]:
     """What is found, in the order in which it is best mended."""
+    here = {site: status.get("here", True) for site, status in sites.items()}
     counts = f"{len(cluster.sites)} sites, {len(cluster.groups)} groups"
     yield Diagnosis(OK, str(cluster.source), counts)
-    yield from _place(cluster, directory, sites)
+    yield from _place(cluster, directory, [sites[site]["state"] for site in sites if here[site]])
     for site, status in sites.items():
-        yield from _site(cluster, site, status)
-        if cluster.tls is not None and status["state"] not in ("elsewhere", "retired"):
+        yield from _site(cluster, site, status, here=here[site])
+        away = not here[site] or status["state"] in ("elsewhere", "retired")
+        if cluster.tls is not None and not away:
             yield from _certificate(cluster, site)
     yield from _together(sites)
+    yield from _clocks(sites)
 
 
-def _place(
-    cluster: "Cluster", directory: Path, sites: dict[str, dict[str, Any]]
-) -> Iterator[Diagnosis]:
-    states = {status["state"] for status in sites.values()}
-    if states <= {"elsewhere", "retired"}:
+def _place(cluster: "Cluster", directory: Path, states: list[str]) -> Iterator[Diagnosis]:
+    """`states`: of the sites that this directory has something of."""
+    if all(state in ("elsewhere", "retired") for state in states):
         there = elsewhere(cluster, directory).removeprefix("; ")
         cure = there or f"ordercast cluster up {cluster.source} --detach"
         yield Diagnosis(WRONG, str(directory), "nothing of this cluster is here", cure)
         return
-    if states <= {"down", "elsewhere", "retired"}:
+    if all(state in ("down", "elsewhere", "retired") for state in states):
         cure = f"ordercast cluster up {cluster.source} --detach"
         yield Diagnosis(WRONG, str(directory), "no site runs here", cure)
     free = shutil.disk_usage(directory).free
@@ -91,19 +93,22 @@ def _place(
     yield Diagnosis(level, str(directory), f"{free / 1e9:.1f} GB free", cure)
 
 
-def _site(cluster: "Cluster", site: str, status: dict[str, Any]) -> Iterator[Diagnosis]:
+def _site(
+    cluster: "Cluster", site: str, status: dict[str, Any], *, here: bool
+) -> Iterator[Diagnosis]:
     from ordercast.net.site.presence import NOT_FOUNDED
 
     state = status["state"]
     if state in ("elsewhere", "retired"):
         return
     if state == "up":
-        yield Diagnosis(OK, site, f"up, position {status['position']}")
+        yield Diagnosis(OK, site, f"up, position {status['position']:,}")
     for reason in status["reasons"]:
         if reason.startswith(NOT_FOUNDED):
             yield Diagnosis(WRONG, site, reason, "later it needs a majority of the voters only")
         elif state == "down":
-            yield Diagnosis(WRONG, site, reason, *_why_down(cluster, site))
+            cure = _why_down(cluster, site) if here else "start it on its machine, or mend the way"
+            yield Diagnosis(WRONG, site, reason, cure)
         elif reason.startswith("link to "):
             yield Diagnosis(
                 WARNING, site, reason, "see that the peer runs and its address is right"
@@ -112,13 +117,12 @@ def _site(cluster: "Cluster", site: str, status: dict[str, Any]) -> Iterator[Dia
             yield Diagnosis(WRONG, site, reason)
 
 
-def _why_down(cluster: "Cluster", site: str) -> Iterator[str]:
+def _why_down(cluster: "Cluster", site: str) -> str:
     """The cure: the port is taken, or the site only has to be started."""
     written = cluster.sites.get(site)
     if written is not None and (taken := _is_taken(*written.address)):
-        yield f"{taken}: end the program that listens there, or give the site another address"
-    else:
-        yield f"ordercast cluster restart {cluster.source} {site}"
+        return f"{taken}: end the program that listens there, or give the site another address"
+    return f"ordercast cluster restart {cluster.source} {site}"
 
 
 def _is_taken(host: str, port: int) -> str:
@@ -172,6 +176,17 @@ def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
     for one, other in pairs:
         cure = "if it stays so, mend the network between them"
         yield Diagnosis(WARNING, f"{one}, {other}", "do not hear each other", cure)
+
+
+def _clocks(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
+    """Nothing depends on clocks that agree but certificates, and people who compare logs."""
+    from ordercast.net.client.overview import clocks_apart
+
+    found = clocks_apart(sites)
+    if found is not None and found[2] > _CLOCKS_S:
+        fast, slow, apart = found
+        told = f"the clocks differ by {apart:,.1f} s: {fast} is ahead of {slow}"
+        yield Diagnosis(WARNING, f"{fast}, {slow}", told, "let NTP set both; order does not suffer")
 
 
 def _lines(findings: list[Diagnosis]) -> list[str]:

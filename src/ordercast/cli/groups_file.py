@@ -6,13 +6,13 @@ from pathlib import Path
 from ordercast.cli.command import read_text
 from ordercast.model.groups import GroupTable, parse_groups
 
-_CLUSTER = re.compile(r"^\s*\[\s*cluster\s*\]", re.MULTILINE)
+CLUSTER_TABLE = re.compile(r"^\s*\[\s*cluster\s*\]", re.MULTILINE)
 
 
 def group_table(name: str) -> GroupTable:
     """The table of the file, or of standard input for `-`."""
     text = read_text(name)
-    if _CLUSTER.search(text) is None:
+    if CLUSTER_TABLE.search(text) is None:
         return parse_groups(text, source=name)
     from ordercast.net.cluster.file import parse_cluster  # planning alone needs no network
 

@@ -83,24 +83,24 @@ def _told(report: "StoreReport") -> list[str]:
         ("site", f"{report.site} of cluster {report.cluster}"),
         ("store", f"{report.store}, start {report.boot}, incarnation {report.incarnation or '?'}"),
         ("ended", _ended(report.closed)),
-        ("epoch", str(report.epoch)),
+        ("epoch", f"{report.epoch:,}"),
         (
             "positions",
-            f"{at.get('first', 0)} to {at.get('logged', 0)} kept,"
-            f" {at.get('delivered', 0)} delivered, {at.get('confirmed', 0)} confirmed",
+            f"{at.get('first', 0):,} to {at.get('logged', 0):,} kept,"
+            f" {at.get('delivered', 0):,} delivered, {at.get('confirmed', 0):,} confirmed",
         ),
-        ("rows", "{} to {}".format(*report.rows) + _age(report.oldest_ns)),
+        ("rows", "{:,} to {:,}".format(*report.rows) + _age(report.oldest_ns)),
         ("bytes", ", ".join(f"{as_bytes(size)} {what}" for what, size in report.bytes.items())),
     ]
     for name, table in report.tables.items():
-        rows.append((f"  {name}", f"{table['rows']} rows, {as_bytes(table['bytes'])}"))
+        rows.append((f"  {name}", f"{table['rows']:,} rows, {as_bytes(table['bytes'])}"))
     for site, (boot, row) in sorted(report.heard.items()):
-        rows.append((f"  {site}'s store", f"was at row {row} in start {boot}"))
+        rows.append((f"  {site}'s store", f"was at row {row:,} in start {boot}"))
     if report.restored is not None:
         rows.append(("restored", f"from a copy of start {report.restored['boot']}"))
     rows += [("damage", line) for line in report.damage]
     if report.damaged > len(report.damage):
-        rows.append(("damage", f"and {report.damaged - len(report.damage)} more"))
+        rows.append(("damage", f"and {report.damaged - len(report.damage):,} more"))
     if not report.damaged:
         rows.append(("damage", "none"))
     return [f"{report.path}:", *(f"  {line}" for line in table_lines(rows))]

@@ -2,12 +2,12 @@
 
 import argparse
 import logging
-import sys
 import time
 from typing import Any
 
-from ordercast.cli.command import GOOD, UsageError
+from ordercast.cli.command import GOOD, MISTAKE, UsageError, one_of
 from ordercast.cli.runtime import cluster_arguments, cluster_of, new_argument, print_line
+from ordercast.model.errors import Error
 from ordercast.model.names import require_name
 
 DESCRIPTION = """\
@@ -38,13 +38,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--clients", metavar="HOST:PORT", help="the same for clients on other machines"
     )
     parser.add_argument(
-        "--verbose", action="store_true", help="log more than an operator needs every day"
+        "--log",
+        type=one_of("text", "json"),
+        metavar="FORM",
+        help="the form of the log: text or json (default: 'log' of the cluster file, or text)",
+    )
+    parser.add_argument(
+        "--log-level",
+        type=one_of("debug", "info", "warning", "error"),
+        default="info",
+        metavar="LEVEL",
+        help="log from this level on: debug, info, warning or error (default: info)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.cluster.addresses import parse_address, require_loopback
+    from ordercast.net.cluster.processes import log_file
     from ordercast.net.daemon.daemon import LateSite, run_daemon
+    from ordercast.net.daemon.log_output import log_to_stderr
 
     cluster, directory = cluster_of(args, "node")
     others: dict[str, tuple[str, int]] = {}
@@ -58,33 +70,18 @@ def run(args: argparse.Namespace) -> int:
     if cluster.tls is None and "clients" in others:
         require_loopback({args.site: others["clients"]})
     late = LateSite(args.address or "", others.get("metrics"), others.get("clients"))
-    _log_to_stderr(args.site, args.verbose)
+    form = args.log or cluster.log
+    log_to_stderr(args.site, form, args.log_level, log_file(directory, args.site))
     tell = _tell if args.json else _ignore
-    run_daemon(cluster, args.site, directory, tell, late, new=args.new)
+    try:
+        run_daemon(cluster, args.site, directory, tell, late, new=args.new)
+    except Error as error:
+        if form != "json":
+            raise
+        # Its last words are a line of the log too.
+        logging.getLogger("ordercast.net.daemon").critical("%s", error)
+        return MISTAKE
     return GOOD
-
-
-def _log_to_stderr(site: str, verbose: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine(f"%(asctime)s {site} %(levelname)s %(message)s"))
-    logger = logging.getLogger("ordercast")
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
-    logging.getLogger("asyncio").addHandler(handler)
-
-
-class _OneLine(logging.Formatter):
-    """Times are UTC with milliseconds; what a peer says cannot break a line."""
-
-    converter = staticmethod(time.gmtime)
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03dZ"
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        if record.exc_info:
-            return text
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _tell(kind: str, detail: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ from ordercast.cli.groups_file import group_table
 from ordercast.plan.advice import advise, check_options
 from ordercast.plan.options import TABLE
 from ordercast.plan.protocols import advise_protocol
-from ordercast.plan.report import as_json, as_text
+from ordercast.plan.report import as_json, as_text, trade_off_lines
+from ordercast.plan.trade_off import Step, trade_off
 from ordercast.sim.network_model import model_of
 from ordercast.sim.networks import parse_network
 
@@ -51,15 +52,20 @@ def run(args: argparse.Namespace) -> int:
         model=model,
     )
     advice = advise_protocol(plan, table, args.builder, model)
+    steps: tuple[Step, ...] = ()
+    if args.trade_off:
+        steps = trade_off(table, args.builder, args.branching, args.tie, model)
     seconds = time.perf_counter() - started
     if args.draw is not None:
         from ordercast.plan.drawing import draw
 
         draw(plan.forest, table, args.draw)
     if args.json:
-        print_json(as_json(plan, table, advice, seconds=seconds, full=args.full))
+        print_json(as_json(plan, table, advice, seconds=seconds, full=args.full, steps=steps))
         return GOOD
     print(as_text(plan, table, advice))
+    if steps:
+        print("\n" + "\n".join(trade_off_lines(steps)))
     if args.draw is not None:
         print(f"\nDrawn to {args.draw}.")
     print(f"\n{seconds:.3f} s")

@@ -4,8 +4,8 @@ import argparse
 import asyncio
 from typing import Any
 
-from ordercast.cli.command import GOOD, UsageError, print_json
-from ordercast.cli.runtime import action_arguments, action_of, say, table_lines
+from ordercast.cli.command import GOOD, UsageError, print_json, without_separators
+from ordercast.cli.runtime import action_arguments, action_of, as_bytes, say, table_lines
 from ordercast.model.names import require_name
 from ordercast.net.client.destinations import Destination, LocalDestination
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     elif action == "list":
         print("\n".join(_table(told["readers"])))
     elif action == "reset":
-        say(f"reader {names[1]} of site {names[0]} goes on with position {told['position']}")
+        say(f"reader {names[1]} of site {names[0]} goes on with position {told['position']:,}")
     else:
         say(f"reader {names[1]} of site {names[0]} is removed")
     return GOOD
@@ -69,6 +69,7 @@ def _position(text: str | None) -> int | None:
         return 0
     if text == END:
         return None
+    text = None if text is None else without_separators(text)
     if text is None or not text.isascii() or not text.isdecimal() or int(text[:20]) < 1:
         raise UsageError(f"--to: {text!r} is no position, '{FIRST}' or '{END}'")
     return int(text[:20])
@@ -97,10 +98,10 @@ def _table(readers: dict[str, dict[str, Any]]) -> list[str]:
             (
                 name,
                 groups,
-                str(told["confirmed"]),
-                str(told["lag"]),
-                str(told["followers"]),
-                f"{told['held_bytes']} B, {told['held_s']:.0f} s",
+                f"{told['confirmed']:,}",
+                f"{told['lag']:,}",
+                f"{told['followers']:,}",
+                f"{as_bytes(told['held_bytes'])}, {told['held_s']:,.0f} s",
                 f"{told['limit_used']:.0%}",
             )
         )

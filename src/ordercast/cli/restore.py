@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         what = {"site": args.site, "file": args.file, "store": str(store), "exact": args.exact}
         print_json({**what, "position": found.positions["logged"]})
     elif args.exact:
-        print(f"{store}: all of {args.file}, up to position {found.positions['logged']}")
+        print(f"{store}: all of {args.file}, up to position {found.positions['logged']:,}")
     else:
         print(f"{store}: made from {args.file}; site {args.site} returns without its past")
     return GOOD

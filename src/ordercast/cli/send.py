@@ -25,6 +25,7 @@ from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.requests import any_site, seconds, site_that_answers
 from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
 from ordercast.model.names import nearest
+from ordercast.model.time_left import time_left
 from ordercast.net.client.destinations import Destination, LocalDestination
 
 if TYPE_CHECKING:
@@ -195,10 +196,16 @@ class _Sending:
             self.reached += 1
 
     async def _tell_progress(self, lines: ProgressLine) -> None:
+        begun, total = time.monotonic(), self.args.count or 0
+
+        def line() -> str:
+            rest = time_left(time.monotonic() - begun, self.reached, total)
+            return f"{self.sent:,} sent, {self.reached:,} {self.args.until}{rest}"
+
         while True:
             await asyncio.sleep(PROGRESS_S)
             self._count()
-            lines.tell(lambda: f"{self.sent:,} sent, {self.reached:,} {self.args.until}")
+            lines.tell(line)
 
     def _report(self, seconds: float) -> int:
         until = self.args.until

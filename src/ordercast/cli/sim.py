@@ -10,19 +10,26 @@ from ordercast.cli.command import (
     INCOMPLETE,
     UsageError,
     add_options,
+    complain,
     print_json,
     read_text,
 )
 from ordercast.cli.groups_file import group_table
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.model.notation import require_known
+from ordercast.model.time_left import time_left
+from ordercast.model.verb_options import ReadFile
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.options import OPTIONS, SCHEDULED, TABLE, configure
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, cutting, excluding, schedule
 from ordercast.sim.simulate import simulate
+from ordercast.sim.trace.exports import require_writable, write_trace
+from ordercast.sim.trace.frame_log import FrameLog
+from ordercast.sim.trace.making import trace_of_run
 
 DESCRIPTION = """\
 Simulate the groups of a file (TOML, or JSON of the same shape; - reads standard
@@ -62,10 +69,40 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 _DRAWN = {"changing": changing, "excluding": excluding, "cutting": cutting}
-_WITH_SCHEDULE = ("json", "protocol", "seed", "history", *SCHEDULED)
+_WITH_SCHEDULE = ("json", "protocol", "seed", "history", "trace", *SCHEDULED)
 
 
 def run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    check_config(config)
+    if args.trace is not None:
+        require_writable(args.trace, "--trace")
+    if args.history is not None:
+        from ordercast.history.schema import arrow
+        from ordercast.history.writer import write_history
+
+        arrow()  # that it is missing is told before the run
+
+    log = None if args.trace is None else FrameLog()
+    with ProgressLine(_QUIET_S) as lines:
+        result = simulate(config, args.seed, progress=_progress(config, lines), log=log)
+    if args.history is not None:
+        write_history(result.history, Path(args.history), replace=True)
+    files = _pictures(args, config, result, log)
+    if args.json:
+        print_json({**result.as_json(), **({"trace": files} if files else {})})
+    else:
+        print(as_text(result, config))
+        if args.history is not None:
+            print(f"history      {args.history}")
+        for file in files:
+            print(f"trace        {file}")
+    judged = result.sent or not config.messages
+    return GOOD if result.ok and judged else INCOMPLETE
+
+
+def config_of(args: argparse.Namespace, read: ReadFile = read_text) -> SimConfig:
+    """What the words of the command line mean. `read` gives the files that they name."""
     if args.changing and not args.schedule:
         raise UsageError("--changing goes with --schedule; otherwise see 'join' in --faults")
     if args.excluding and not args.schedule:
@@ -76,26 +113,25 @@ def run(args: argparse.Namespace) -> int:
     if len(kinds) > 1:
         one, other = kinds[:2]
         raise UsageError(f"--{one} and --{other} are two kinds of schedules: take one")
-    config = _scheduled(args) if args.schedule else _configured(args)
-    check_config(config)
-    if args.history is not None:
-        from ordercast.history.schema import arrow
-        from ordercast.history.writer import write_history
+    return _scheduled(args) if args.schedule else _configured(args, read)
 
-        arrow()  # that it is missing is told before the run
 
-    with ProgressLine(_QUIET_S) as lines:
-        result = simulate(config, args.seed, progress=_progress(config, lines))
-    if args.history is not None:
-        write_history(result.history, Path(args.history), replace=True)
-    if args.json:
-        print_json(result.as_json())
-    else:
-        print(as_text(result, config))
-        if args.history is not None:
-            print(f"history      {args.history}")
-    judged = result.sent or not config.messages
-    return GOOD if result.ok and judged else INCOMPLETE
+def _pictures(
+    args: argparse.Namespace, config: SimConfig, result: SimResult, log: FrameLog | None
+) -> list[str]:
+    """The files of --trace. A run that failed leaves its picture anyway: it is run once more."""
+    if log is not None:
+        return [str(file) for file in write_trace(trace_of_run(result, log), args.trace)]
+    if result.ok:
+        return []
+    again = FrameLog()
+    trace = trace_of_run(simulate(config, args.seed, log=again), again)
+    name = f"failed-{result.protocol}-{args.seed}-{result.history_hash[:8]}.svg"
+    try:
+        return [str(file) for file in write_trace(trace, name)]
+    except ConfigError as error:  # the verdict counts, not the picture
+        complain(f"no picture of the failed run: {error}")
+        return []
 
 
 def _scheduled(args: argparse.Namespace) -> SimConfig:
@@ -109,17 +145,17 @@ def _scheduled(args: argparse.Namespace) -> SimConfig:
     return draw(protocol, args.seed)
 
 
-def _configured(args: argparse.Namespace) -> SimConfig:
+def _configured(args: argparse.Namespace, read: ReadFile) -> SimConfig:
     if args.groups is None:
         raise UsageError("GROUPS is missing; see 'ordercast sim --help'")
     given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
-    return configure(_table(args.groups), given, read=read_text, source=args.groups)
+    return configure(_table(args.groups, read), given, read=read, source=args.groups)
 
 
-def _table(groups: str) -> GroupTable:
+def _table(groups: str, read: ReadFile) -> GroupTable:
     if groups.lstrip().startswith("{"):
         return parse_groups(groups, source="GROUPS.json")
-    return group_table(groups)
+    return group_table(groups) if read is read_text else parse_groups(read(groups), source=groups)
 
 
 def _progress(config: SimConfig, lines: ProgressLine) -> Callable[[int, int], None]:
@@ -128,10 +164,10 @@ def _progress(config: SimConfig, lines: ProgressLine) -> Callable[[int, int], No
 
     def line(events: int, now: int) -> str:
         share = min(99, int(100 * now / sending_ns)) if sending_ns else 99
-        rate = events / (time.monotonic() - begun)
+        took_s = time.monotonic() - begun
         return (
-            f"{share:3d} % of the sending, {now / 1e9:.1f} s simulated,"
-            f" {events:,} events ({rate:,.0f}/s)"
+            f"{share:3d} % of the sending, {now / 1e9:,.1f} s simulated,"
+            f" {events:,} events ({events / took_s:,.0f}/s){time_left(took_s, now, sending_ns)}"
         )
 
     return lambda events, now: lines.tell(lambda: line(events, now))

@@ -9,7 +9,8 @@ from msgspec.structs import asdict
 
 from ordercast.cli.command import GOOD, MISSING, UsageError, whole_number
 from ordercast.cli.destination import destination
-from ordercast.cli.runtime import cluster_arguments, print_line
+from ordercast.cli.runtime import cluster_arguments, print_line, say
+from ordercast.model.names import nearest
 from ordercast.net.client.destinations import Destination, LocalDestination
 
 DESCRIPTION = """\
@@ -21,6 +22,7 @@ confirms nothing, and nobody waits for it."""
 EXAMPLE = """\
 example:
   ordercast tail cluster.toml --site a --start 1
+  ordercast tail cluster.toml --site a --group alpha
   ordercast tail cluster.toml --site a --count 10 --json"""
 
 
@@ -34,6 +36,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1),
         metavar="POSITION",
         help="the first position (default: the first that is not confirmed)",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        metavar="GROUP",
+        help="messages of this group only; may be given again",
     )
     parser.add_argument(
         "--count", type=whole_number(1), metavar="N", help="end after so many (default: never)"
@@ -55,7 +63,12 @@ def run(args: argparse.Namespace) -> int:
 async def _tail(place: Destination, args: argparse.Namespace) -> None:
     left = args.count
     async with place.client(args.site or "") as client:
+        for group in args.group or ():
+            if group not in client.groups:  # it may have been there, or come
+                say(f"there is no group {group!r} now{nearest(group, client.groups)}")
         async for item in client.deliveries(args.start, observe=True):
+            if args.group and not _is_of(item, args.group):
+                continue
             if args.json:
                 print_line(_as_json(item))
             else:
@@ -64,6 +77,14 @@ async def _tail(place: Destination, args: argparse.Namespace) -> None:
                 left -= 1
                 if not left:
                     return
+
+
+def _is_of(item: Any, groups: list[str]) -> bool:
+    """Whether a message went to one of the groups, alone or among others. Openings and rollbacks
+    are of all."""
+    if _is_opening(item) or _is_rollback(item):
+        return True
+    return any(group in groups for group in (item.group, *getattr(item, "groups", ())))
 
 
 def _is_opening(item: Any) -> bool:

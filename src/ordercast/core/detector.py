@@ -46,6 +46,11 @@ class Detector:
         }
         self._said_at = {peer: self._said_at.get(peer, now) for peer in self._peers}
 
+    def silent(self, now: int, peer: Site, time: int) -> None:
+        """The peer, which is watched, has been silent for this time before it was watched."""
+        if peer in self._peers:
+            self._peers[peer].heard_at = now - time
+
     def heard(self, now: int, peer: Site) -> None:
         """Anything from the peer is a sign of life."""
         known = self._peers.get(peer)

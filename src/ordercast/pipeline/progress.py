@@ -10,9 +10,12 @@ import re
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from ordercast.model.time_left import time_left
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +76,7 @@ def show_progress(session: "SparkSession") -> Iterator[None]:
 
 def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> None:
     tracker = session.sparkContext.statusTracker()
+    pace = _Pace()
     shown = done.wait(_QUIET_S)
     while not done.wait(_EVERY_S):
         finished = total = 0
@@ -83,10 +87,30 @@ def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> N
                 if counts is not None:
                     finished += counts.numCompletedTasks
                     total += counts.numTasks
-        _write(line(word.text, finished, total, shutil.get_terminal_size().columns))
+        text = word.text + pace.left(word.text, time.monotonic())
+        _write(line(text, finished, total, shutil.get_terminal_size().columns))
         shown = True
     if shown:
         _write("")
+
+
+class _Pace:
+    """How fast a count of `3 of 12` grows. State: what is counted, and where and when it began."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._first = 0
+        self._since = 0.0
+
+    def left(self, text: str, now: float) -> str:
+        counted = _COUNTED.search(text)
+        if counted is None:
+            return ""
+        done, total = (int(number.replace(",", "")) for number in counted.groups())
+        what = text[: counted.start()] + text[counted.end() :]
+        if what != self._what:
+            self._what, self._first, self._since = what, done, now
+        return time_left(now - self._since, done - self._first, total - self._first)
 
 
 def line(text: str, finished: int, total: int, width: int) -> str:

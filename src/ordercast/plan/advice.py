@@ -11,7 +11,14 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.plan.candidates import BUILDERS, NAMED, Candidate, build_candidates
-from ordercast.plan.objectives import LAN, OBJECTIVES, NetworkModel, Values, cost_of
+from ordercast.plan.objectives import (
+    EVERY_OBJECTIVE,
+    LAN,
+    OBJECTIVES,
+    NetworkModel,
+    Values,
+    cost_of,
+)
 from ordercast.plan.reasons import explain
 
 AUTO = "auto"
@@ -83,8 +90,8 @@ def check_options(
     known = (*NAMED, AUTO)
     if builder not in known:
         raise ConfigError(f"builder: there is no builder {builder!r}{nearest(builder, known)}")
-    if objective not in OBJECTIVES:
-        hint = nearest(objective, OBJECTIVES)
+    if objective not in EVERY_OBJECTIVE:
+        hint = nearest(objective, EVERY_OBJECTIVE)
         raise ConfigError(f"objective: there is no objective {objective!r}{hint}")
     if branching is not None:
         if branching < 2:
@@ -100,7 +107,7 @@ def check_tie(builder: str, tie: Sequence[Site]) -> None:
 
 
 def rank(values: Values, objective: str, builder: str) -> tuple[float, ...]:
-    """The objective, then the other two, then the simplest; rounding noise decides nothing."""
+    """The objective, then the others, then the simplest; rounding noise decides nothing."""
     others = [name for name in OBJECTIVES if name != objective]
     found = [values.of(name) for name in (objective, *others)]
     return (*(float(f"{round(value, 12):.9g}") for value in found), NAMED.index(builder))

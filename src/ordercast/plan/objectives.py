@@ -1,26 +1,33 @@
-"""What "good" means: three objectives over a structure, less is better, rates count.
+"""What "good" means: objectives over a structure, less is better, rates count.
 
 `delay` is [GS] §4.1's model of a point-to-point network (P to handle a message, L on the way) with
 queueing added: a site that is busy for the fraction rho of its time takes P / (1 - rho) for each
-message it receives or sends. `load` is the busiest site, `messages` is [GS] n + ε.
+message it receives or sends. `load` is the busiest site, `messages` is [GS] n + ε. `mixed` lies
+between them: it is for who wants no extreme.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import log
 
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import Cost, Metrics, measure_indexed
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import GroupTable
 
-OBJECTIVES = ("delay", "load", "messages")
+OBJECTIVES = ("delay", "load", "messages")  # each of one thing
+MIXED = "mixed"
+EVERY_OBJECTIVE = (*OBJECTIVES, MIXED)
+TIMED = ("delay", MIXED)  # an overloaded structure has none of these
 
 ASSUMED_RATE = 1000.0  # messages per second in all, spread evenly, when the file gives no rates
 
 # The delay of an overloaded structure is this many seconds times its rho, and no other structure's
 # delay is allowed to reach it, so overloaded ones rank last and among themselves by rho.
 OVERLOADED_S = 1e12
+
+_LOAD_WORTH = 2.0  # `mixed`: halving the highest load is worth 1.4 hops or messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +37,23 @@ class NetworkModel:
     latency_s: float = 200e-6  # L: on the way from one site to the next
     handling_s: float = 20e-6  # P: a site's time for one receive or one send
 
+    @property
+    def hop_s(self) -> float:
+        """A message sent, on the way and received."""
+        return self.latency_s + 2 * self.handling_s or 1.0
+
 
 LAN = NetworkModel()
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """All three objectives of one structure, and the site that limits it."""
+    """All objectives of one structure, and the site that limits it."""
 
     delay: float  # seconds; OVERLOADED_S or more when a site cannot keep up
     load: float
     messages: float
+    mixed: float  # hops and messages of a send, against the logarithm of the load
     busiest: int  # the site with the highest weighted load
     utilisation: float  # its rho: the fraction of its time that it is busy
 
@@ -49,7 +62,8 @@ class Values:
         return self.utilisation >= 1.0
 
     def of(self, objective: str) -> float:
-        return {"delay": self.delay, "load": self.load, "messages": self.messages}[objective]
+        by_name = {"delay": self.delay, "load": self.load, "messages": self.messages}
+        return self.mixed if objective == MIXED else by_name[objective]
 
 
 def total_rate(table: GroupTable) -> float:
@@ -79,10 +93,16 @@ def cost_of(objective: str, table: GroupTable, model: NetworkModel = LAN) -> Cos
         return _weighted_mean(measure_indexed(indexed, parent, primary).messages, indexed.weights)
 
     def delay(indexed: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
-        metrics = measure_indexed(indexed, parent, primary)
-        return evaluate(indexed, parent, primary, metrics, rate, model).delay
+        return values(indexed, parent, primary).delay
 
-    return {"delay": delay, "load": load, "messages": messages}[objective]
+    def mixed(indexed: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
+        return values(indexed, parent, primary).mixed
+
+    def values(indexed: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> Values:
+        metrics = measure_indexed(indexed, parent, primary)
+        return evaluate(indexed, parent, primary, metrics, rate, model)
+
+    return {"delay": delay, "load": load, "messages": messages, MIXED: mixed}[objective]
 
 
 def evaluate(
@@ -120,10 +140,12 @@ def values_of(
         handling = [model.handling_s / (1.0 - each * busy_per_load) for each in load]
         times = arrive(handling, model.latency_s)
         delay = min(_weighted_mean(times, table.weights), OVERLOADED_S)
+    highest, sends = load[busiest] if load else 0.0, _weighted_mean(messages, table.weights)
     return Values(
         delay=delay,
-        load=load[busiest] if load else 0.0,
-        messages=_weighted_mean(messages, table.weights),
+        load=highest,
+        messages=sends,
+        mixed=delay / model.hop_s + sends + _LOAD_WORTH * log(max(1.0, highest)),
         busiest=busiest,
         utilisation=utilisation,
     )

@@ -3,15 +3,16 @@
 from ordercast.model.verb_options import Flag, Names, Notation, VerbOption, WholeNumber, Word
 from ordercast.plan.advice import AUTO
 from ordercast.plan.candidates import NAMED
-from ordercast.plan.objectives import OBJECTIVES
+from ordercast.plan.objectives import EVERY_OBJECTIVE
 
 BUILDER_NAMES = (*NAMED, AUTO)
 TABLE = (
     VerbOption("builder", Word(BUILDER_NAMES),
                "greedy, star, balanced or auto (default: auto, the best by the objective)", "NAME",
                default=AUTO),
-    VerbOption("objective", Word(tuple(OBJECTIVES)), "delay, load or messages (default: delay)",
-               "NAME", default="delay"),
+    VerbOption("objective", Word(EVERY_OBJECTIVE),
+               "delay, load, messages or, between them, mixed (default: delay)", "NAME",
+               default="delay"),
     VerbOption("branching", WholeNumber(2),
                "balanced: children per site (default: chosen for the objective)", "N"),
     VerbOption("tie", Names(),
@@ -25,6 +26,9 @@ TABLE = (
                unswept="it is for the advice on protocols, which a sweep of 'sim' runs"),
     VerbOption("draw", Notation(), "draw the forest to FILE.svg or FILE.png (extra: plot)", "FILE",
                configures=False, unswept="it draws a picture"),
+    VerbOption("trade_off", Flag(),
+               "show the best forests by delay, by load and between them, side by side",
+               default=False, configures=False, unswept="it shapes the output"),
     VerbOption("full", Flag(),
                "with --json: name extra sites even when there are more than a million",
                default=False, configures=False, unswept="it shapes the output"),

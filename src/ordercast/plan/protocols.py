@@ -24,6 +24,7 @@ from ordercast.plan.chain_costs import (
 from ordercast.plan.objectives import (
     LAN,
     OBJECTIVES,
+    TIMED,
     NetworkModel,
     Values,
     cost_of,
@@ -236,9 +237,10 @@ def _explain(ranked: Sequence[Option], objective: str, rate: float) -> Iterator[
     same = [o.protocol for o in others if _shown(o, objective) == best]
     worse = [o for o in others if o.protocol not in same]
     what = {"delay": "is the quickest", "load": "has the lowest highest load",
-            "messages": "sends the fewest messages"}[objective]  # fmt: skip
+            "messages": "sends the fewest messages",
+            "mixed": "is the best between delay, load and messages"}[objective]  # fmt: skip
     told = f"{chosen.protocol} on {chosen.builder} {what} ({_value(chosen, objective)})"
-    if objective == "delay" and chosen.values.overloaded:
+    if objective in TIMED and chosen.values.overloaded:
         most = rate / chosen.values.utilisation
         told = (
             f"Every protocol gives some site more than it can handle at {rate:,.0f} messages per"
@@ -248,10 +250,10 @@ def _explain(ranked: Sequence[Option], objective: str, rate: float) -> Iterator[
     if same:
         told += f"; {listed(same)} {'are' if len(same) > 1 else 'is'} equal"
     able = [o for o in worse if chosen.values.overloaded or not o.values.overloaded]
-    named = able[:_NAMED] if objective == "delay" else worse[:_NAMED]
+    named = able[:_NAMED] if objective in TIMED else worse[:_NAMED]
     if named:
         told += f"; then {', '.join(f'{o.protocol} {_value(o, objective)}' for o in named)}"
-    if objective == "delay" and len(able) < len(worse):
+    if objective in TIMED and len(able) < len(worse):
         told += f"; overloaded: {listed([o.protocol for o in worse if o not in able])}"
     yield f"{told}. Here members of a group send in turn, and what an origin does counts."
 
@@ -272,12 +274,12 @@ def _alternatives(chosen: Option, every: Sequence[Option], objective: str) -> It
 
 
 def _value(option: Option, objective: str) -> str:
-    busy = objective == "delay" and option.values.overloaded
+    busy = objective in TIMED and option.values.overloaded
     at = f" at {option.busiest}" if objective == "load" or busy else ""
     return _shown(option, objective) + at
 
 
 def _shown(option: Option, objective: str) -> str:
-    if objective == "delay" and option.values.overloaded:
+    if objective in TIMED and option.values.overloaded:
         return f"{option.values.utilisation * 100:,.0f} % busy"
     return show(option.values.of(objective), objective)

@@ -6,7 +6,14 @@ from importlib.util import find_spec
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import Group, GroupTable
 from ordercast.plan.candidates import Candidate
-from ordercast.plan.objectives import ASSUMED_RATE, LAN, OBJECTIVES, NetworkModel, total_rate
+from ordercast.plan.objectives import (
+    ASSUMED_RATE,
+    LAN,
+    OBJECTIVES,
+    TIMED,
+    NetworkModel,
+    total_rate,
+)
 
 _MOST = 0.5  # of the traffic is ordered at the root: a tree then spreads little load
 _MANY = 20  # groups; in fewer, a root that orders most of them is nothing to warn of
@@ -18,6 +25,7 @@ _BEST = {
     "delay": "has the shortest estimated delay, {} on average until the last member has a message",
     "load": "puts the least on its busiest site, {}",
     "messages": "needs the fewest messages, {} per send on average",
+    "mixed": "is the best between delay, load and messages, {} by the measure of all three",
 }
 
 
@@ -56,7 +64,7 @@ def show(value: float, objective: str) -> str:
 def _verdict(ranked: Sequence[Candidate], objective: str, rated: bool) -> str:
     chosen, *others = ranked
     best = chosen.values.of(objective)
-    if objective == "delay" and chosen.values.overloaded:
+    if objective in TIMED and chosen.values.overloaded:
         return (
             f"Every builder gives some site more than it can handle; {chosen.builder} the least:"
             f" {chosen.busiest} would need {_percent(chosen.values.utilisation)} of its time."
@@ -78,7 +86,7 @@ def _verdict(ranked: Sequence[Candidate], objective: str, rated: bool) -> str:
 
 
 def _comparison(candidate: Candidate, objective: str, best: float) -> str:
-    if objective == "delay" and candidate.values.overloaded:
+    if objective in TIMED and candidate.values.overloaded:
         return f"{candidate.builder} is overloaded"
     value = candidate.values.of(objective)
     return f"{candidate.builder} {show(value, objective)} ({_more(value, best)})"

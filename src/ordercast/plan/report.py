@@ -13,6 +13,7 @@ from ordercast.plan.candidates import Candidate
 from ordercast.plan.levels import by_level
 from ordercast.plan.protocols import ProtocolAdvice
 from ordercast.plan.reasons import show
+from ordercast.plan.trade_off import Step
 
 NAMED_EXTRAS = 1_000_000  # so many extra sites, over all groups, are named; more are counted
 DRAWN_AS_TEXT = 40  # so many sites are shown one by one
@@ -27,8 +28,9 @@ def as_json(
     *,
     seconds: float,
     full: bool = False,
+    steps: Sequence[Step] = (),
 ) -> dict[str, Any]:
-    """Without `advice`, nothing about protocols."""
+    """Without `advice`, nothing about protocols. `steps`: the trade-off, if it is asked for."""
     metrics, forest = plan.metrics, plan.forest
     groups, sites = sorted(table.groups), sorted(table.sites)
     named = full or sum(metrics.extra) <= NAMED_EXTRAS
@@ -59,6 +61,7 @@ def as_json(
         },
         "compared": compared(plan),
         **({} if advice is None else protocols.as_json(advice)),
+        **({"trade_off": [_step(step) for step in steps]} if steps else {}),
     }
 
 
@@ -80,6 +83,36 @@ def _measures(candidate: Candidate) -> dict[str, Any]:
         "extra_mean": metrics.extra_mean,
         "load_max": metrics.load_max,
     }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "objective": step.objective,
+        "builder": step.candidate.builder,
+        **_measures(step.candidate),
+    }
+
+
+def trade_off_lines(steps: Sequence[Step]) -> list[str]:
+    """One row per objective, from the quickest forest to the least loaded one."""
+    rows = [
+        ("", "", "mean", "extra", "highest", "messages", "estimated"),
+        ("best by", "builder", "depth", "sites", "load", "per send", "delay"),
+    ]
+    for step in steps:
+        metrics, values = step.candidate.metrics, step.candidate.values
+        rows.append(
+            (
+                step.objective,
+                step.candidate.builder,
+                f"{metrics.depth_mean:,.2f}",
+                f"{metrics.extra_mean:,.2f}",
+                f"{metrics.load_max:,}",
+                f"{values.messages:,.2f}",
+                "overloaded" if values.overloaded else show(values.delay, "delay"),
+            )
+        )
+    return ["Between short delays and low load:", *aligned(rows, left=(0, 1))]
 
 
 def as_text(plan: Plan, table: GroupTable, advice: ProtocolAdvice) -> str:

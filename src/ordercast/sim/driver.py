@@ -23,6 +23,7 @@ from ordercast.sim.injections import Injection
 from ordercast.sim.networks import build_network
 from ordercast.sim.place import Place
 from ordercast.sim.recorder import Recorder
+from ordercast.sim.trace.frame_log import FrameLog
 from ordercast.sim.voters import VotersNetwork
 from ordercast.wire.codec import decode_frame, encode_frame
 from ordercast.wire.epochs import InEpoch, Knock
@@ -44,7 +45,7 @@ class Driver:
     """The heap, the places of the sites, and what is done with a drained outbox."""
 
     __slots__ = (
-        "_arrive", "_bytes", "_conditions", "_delivered", "_faulty", "_heap", "_keeps",
+        "_arrive", "_bytes", "_conditions", "_delivered", "_faulty", "_heap", "_keeps", "_log",
         "_steady", "_straight", "_syncs", "_tick", "_voters_at", "_voters_heap", "arrivals",
         "config", "data", "frames", "knocks", "now", "places", "recorder", "spread", "voters",
     )  # fmt: skip
@@ -74,6 +75,7 @@ class Driver:
         self._faulty = bool(config.faults)
         self._bytes = config.codec == "bytes"
         self._straight = not self._faulty and not self._bytes
+        self._log: FrameLog | None = None
         self._arrive = ARRIVED if config.wake else FRAME
         self._keeps = config.durability != "memory"
         self._syncs = config.durability == "sync"
@@ -91,6 +93,11 @@ class Driver:
         self._conditions.is_up = lambda site: places[site].running is not None
         self.voters.conditions.is_up = self.knocks.conditions.is_up = self._conditions.is_up
 
+    def follow(self, log: FrameLog) -> None:
+        """Note in `log` what happens from now on."""
+        self._log = log
+        self._straight = False
+
     def push(self, at: int, code: int, place: Place, peer: Any, what: Any) -> None:
         heappush(self._heap, (at, self._tick(), code, place, peer, what))
 
@@ -99,6 +106,8 @@ class Driver:
 
     def hand(self, now: int, place: Place, peer: Site, frame: Any) -> None:
         """Let the site receive a frame that a way has brought here."""
+        if self._log is not None:
+            self._log.handed(now, peer, place.name, frame)
         self.push(now, self._arrive, place, peer, encode_frame(frame) if self._bytes else frame)
 
     def perform(self, now: int, place: Place, box: MemberBox) -> None:
@@ -136,6 +145,8 @@ class Driver:
             if alarm < place.pushed:  # a call that comes too early is pushed again, in _not_yet
                 place.pushed = alarm
                 heappush(self._heap, (alarm, self._tick(), ALARM, place, None, None))
+        if self._log is not None:
+            self._log.persisted(now, place.name, box)
         if box.persist and self._keeps:
             place.outboxes += 1
             place.disk.write(place.outboxes, box.persist)
@@ -196,6 +207,9 @@ class Driver:
         if not self._steady:
             sends = self._speak(now, source, sends)
         if self.spread is not None:
+            if self._log is not None:
+                for _, frame in sends:
+                    self._log.shared(now, frame)
             sends = self.spread.share(now, source, sends)
         times = self.arrivals(now, source, sends)
         if not self._straight:
@@ -218,7 +232,10 @@ class Driver:
             if is_data(frame):
                 self.data += 1
             carried: Any = encode_frame(frame) if self._bytes else frame
-            for arrival in self.fates(now, source, peer, at):
+            fates = self.fates(now, source, peer, at)
+            if self._log is not None:
+                self._log.carried(now, source, peer, frame, fates)
+            for arrival in fates:
                 self._push(arrival, self._arrive, self.places[peer], source, carried)
 
     # --- frames and records of no epoch -----------------------------------------------------------
@@ -232,12 +249,16 @@ class Driver:
         knocks = [send for send in said if type(send[1]) is Knock]
         if knocks:
             said = [send for send in said if type(send[1]) is not Knock]
-            self._voice(self.knocks.carry(now, source, knocks), source, FRAME)
-        self._voice(self.voters.carry(now, source, said), source, self._arrive)
+            self._voice(now, self.knocks.carry(now, source, knocks), source, FRAME)
+        self._voice(now, self.voters.carry(now, source, said), source, self._arrive)
         return [send for send in sends if type(send[1]) is InEpoch]
 
-    def _voice(self, carried: Iterable[tuple[int, Site, Any]], source: Site, code: int) -> None:
+    def _voice(
+        self, now: int, carried: Iterable[tuple[int, Site, Any]], source: Site, code: int
+    ) -> None:
         for at, peer, frame in carried:
+            if self._log is not None:
+                self._log.carried(now, source, peer, frame, (at,))
             sent: Any = encode_frame(frame) if self._bytes else frame
             if self._steady:
                 self._push_apart(at, VOTERS_FRAME, self.places[peer], source, sent)
@@ -306,7 +327,7 @@ class Driver:
         self.voters.calm()
         self.knocks.calm()
         self._faulty = self._conditions.last
-        self._straight = not self._bytes and not self._faulty
+        self._straight = not self._bytes and not self._faulty and self._log is None
 
 
 def is_data(frame: Any) -> bool:

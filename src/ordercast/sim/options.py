@@ -166,6 +166,9 @@ TABLE = (
                configures=False),
     VerbOption("history", Notation(), "write the history as Parquet (extra: history)", "DIR",
                configures=False, unswept="write [sweep] history = true"),
+    VerbOption("trace", Notation(),
+               "write the run as .json (Perfetto), .log (ShiViz) and .svg, or one by its ending",
+               "FILE", configures=False, unswept="a trace shows one run"),
 )  # fmt: skip
 OPTIONS: Mapping[str, VerbOption] = by_name(option for option in TABLE if option.configures)
 

@@ -22,6 +22,7 @@ from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.options import replay_line
 from ordercast.sim.recorder import Recorder, Violation
 from ordercast.sim.result import Latency, SimResult
+from ordercast.sim.trace.frame_log import FrameLog
 from ordercast.sim.world import World
 
 EPOCH = 1
@@ -33,8 +34,10 @@ def simulate(
     seed: int,
     *,
     progress: Callable[[int, int], None] | None = None,
+    log: FrameLog | None = None,
 ) -> SimResult:
-    """`progress` is called now and then with the events done and the virtual time."""
+    """`progress` is called now and then with the events done and the virtual time. `log` is told
+    of every frame and fault."""
     begun = time.perf_counter()
     check_config(config)
     forest = advise(
@@ -43,6 +46,8 @@ def simulate(
     structure = Structure(EPOCH, config.table, forest)
     world = World(config, structure, seed)
     recorder = world.recorder
+    if log is not None:
+        world.follow(log)
     try:
         world.start()
         world.run(progress)
@@ -50,6 +55,11 @@ def simulate(
     except Exception as error:  # a protocol that breaks down is a finding, to be replayed
         recorder.violations.append(_breakdown(error, world.now))
     epochs = world.epochs
+    if log is not None:
+        log.calm_at = world.calm_at
+        log.structures = {
+            epoch: domain.structure for epoch, (_, domain) in sorted(epochs.domains.items())
+        }
     history = recorder.history(epochs.group_rows(), epochs.epoch_rows(), _meta(config, seed))
     violations = recorder.violations + _verdicts(
         [

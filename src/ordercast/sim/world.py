@@ -314,6 +314,8 @@ class World(Driver):
     # --- faults -----------------------------------------------------------------------------------
 
     def _inject(self, now: int, injection: Injection) -> None:
+        if self._log is not None:
+            self._log.injected(now, injection)
         place = self.places[injection.sites[0]]
         if injection.kind == "lose":
             if place.site is not None:

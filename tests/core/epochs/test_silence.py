@@ -1,10 +1,12 @@
 """A majority judges who is silent; of two sites that do not hear each other one goes, once."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import pytest
 
 from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.raft import VotingTimes
 from ordercast.core.epochs.silence.pauses import Pauses
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.epochs import Fed, Knock
@@ -85,6 +87,16 @@ def test_a_site_that_failed_is_excluded_as_soon_as_it_was_when_the_manager_judge
     while not absent(made):
         made.run(made.now + MILLISECOND)
     assert SUSPECT - 51 * MILLISECOND < made.now - begun < SUSPECT + 60 * MILLISECOND
+
+
+def test_a_manager_that_failed_is_excluded_as_soon_as_any_other_site() -> None:
+    """Its silence is counted once: not until there is another manager, and then again."""
+    made = world(make=partial(Member, times=VotingTimes.within(SUSPECT)))
+    name = manager(made).name
+    made.down.add(name)
+    made.crash(name)
+    made.run(made.now + SUSPECT + 60 * MILLISECOND)
+    assert absent(made) == [name]
 
 
 @pytest.mark.parametrize("one_way", [False, True])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 from ordercast.core.order.registry import PROTOCOLS
@@ -11,15 +12,37 @@ from ordercast.sim.faults import Fault, total
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
+from ordercast.sim.trace.exports import write_trace
+from ordercast.sim.trace.frame_log import FrameLog
+from ordercast.sim.trace.making import trace_of_run
 from tools.soak.campaign import Outcome
 
 Draw: TypeAlias = Callable[[str, int], SimConfig]
+PICTURES = Path(__file__).resolve().parents[3] / ".soak" / "pictures"
 
 
 def failures(protocol: str, seeds: range, draw: Draw = schedule) -> list[str]:
     """One line for each schedule with a violation: what, and the command that replays it."""
-    results = (simulate(draw(protocol, seed), seed) for seed in seeds)
-    return [complaint(result) for result in results if not result.ok]
+    found = []
+    for seed in seeds:
+        config = draw(protocol, seed)
+        result = simulate(config, seed)
+        if not result.ok:
+            found.append(f"{complaint(result)} -- picture: {leave_picture(config, seed)}")
+    return found
+
+
+def leave_picture(config: SimConfig, seed: int, folder: Path = PICTURES) -> Path:
+    """Run a failed schedule again, and draw it."""
+    log = FrameLog()
+    return draw_run(simulate(config, seed, log=log), log, folder)
+
+
+def draw_run(result: SimResult, log: FrameLog, folder: Path = PICTURES) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    name = folder / f"{result.protocol}-{result.seed}.svg"
+    (file,) = write_trace(trace_of_run(result, log), str(name))
+    return file
 
 
 def all_return(protocol: str, seed: int) -> SimConfig:
@@ -52,7 +75,8 @@ def complaint(result: SimResult) -> str:
 
 def outcome(protocol: str, seed: int, draw: Draw = schedule) -> Outcome:
     """A case of a soak campaign: the schedule of this seed, with what it did counted."""
-    result = simulate(draw(protocol, seed), seed)
+    config = draw(protocol, seed)
+    result = simulate(config, seed)
     counters = {
         "simulated ms": result.virtual_ns // 1_000_000,
         "events": result.events,
@@ -63,4 +87,5 @@ def outcome(protocol: str, seed: int, draw: Draw = schedule) -> Outcome:
     }
     if result.ok:
         return Outcome(True, counters)
+    leave_picture(config, seed)
     return Outcome(False, counters, complaint(result).partition(" -- ")[0], result.replay)

@@ -14,7 +14,8 @@ from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.result import SimResult
 from ordercast.sim.simulate import simulate
-from support.cases.schedules import mixed
+from ordercast.sim.trace.frame_log import FrameLog
+from support.cases.schedules import draw_run, mixed
 from tools.soak.campaign import Outcome
 
 # Several times, where a site hands the same batch to many.
@@ -47,14 +48,14 @@ def spread(
     )
 
 
-def run(seed: int, **drawing: Any) -> tuple[SimConfig, SimResult]:
+def run(seed: int, *, log: FrameLog | None = None, **drawing: Any) -> tuple[SimConfig, SimResult]:
     """In every third run datagrams have 80 bytes, few are kept for repair, and sites give up
     soon."""
     config = spread(seed, **drawing)
     if seed % 3:
-        return config, simulate(config, seed)
+        return config, simulate(config, seed, log=log)
     with patch.multiple(dissemination, LIMITS=NARROW, TIMES=IMPATIENT):
-        return config, simulate(config, seed)
+        return config, simulate(config, seed, log=log)
 
 
 def outcome(seed: int) -> Outcome:
@@ -68,4 +69,7 @@ def outcome(seed: int) -> Outcome:
         **{f"faults: {kind}": times for kind, times in result.faults.items()},
     }
     wrong = "; ".join(f"{v.check}: {v.witness}" for v in result.violations[:2])
+    if not result.ok:
+        log = FrameLog()
+        draw_run(run(seed, log=log, epochs_every=3)[1], log)
     return Outcome(result.ok, counters, wrong, f"seed {seed}: {result.replay}")

@@ -210,7 +210,7 @@ class Manager:
             self._fed, self._reports, self._proposed = {}, {}, {}
             self._features = {}
             self._ends, self._parts = {}, {}
-            self._detector = Detector(now, DetectorTimes(interval=raft.times.beat))
+            self._detector = self._watch(now)
             self._counts = {}
             self._silences.reset()
             self.excluding.reset()
@@ -229,13 +229,26 @@ class Manager:
         if now >= self.alarm_at or member.layout.count > self._told:
             self._told = member.layout.count
             self.alarm_at = now + raft.times.beat
-            self._detector.watch(now, [s for s in member.layout.roster if s != member.name])
+            self._detector.watch(now, self._peers())
             self._detector.tick(now)
             early = max(suspect // _EARLY, 2 * raft.times.beat)
             silent = self._detector.silences(now)
             self._silences.doubt(site for site, since in silent.items() if since > early)
             for site in self._audience():
                 self._feed(site)
+
+    def _peers(self) -> list[Site]:
+        return [site for site in self._member.layout.roster if site != self._member.name]
+
+    def _watch(self, now: int) -> Detector:
+        """A detector for a new manager. The one before was silent already: that is why this site
+        leads. More than `suspect` is not held against it, since this process may have paused."""
+        raft, suspect = self._raft, self._member.options.timing.suspect
+        detector = Detector(now, DetectorTimes(interval=raft.times.beat))
+        detector.watch(now, self._peers())
+        if raft.led_by is not None:
+            detector.silent(now, raft.led_by, min(raft.silence(now), suspect))
+        return detector
 
     def _audience(self) -> list[Site]:
         """All sites of the roster, and retired sites that do not know it yet."""

@@ -70,7 +70,7 @@ from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch
-from ordercast.model.options import MILLISECOND, NEVER, Options
+from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
     ClientChange,
@@ -87,7 +87,6 @@ from ordercast.wire.frames import Data
 from ordercast.wire.items import total_weight
 from ordercast.wire.voting import Install
 
-_LONELY = 1_000 * MILLISECOND
 _MOST_EARLY = 1_024  # frames,
 _EARLY_BYTES = 16_777_216  # or so many bytes of them
 
@@ -170,7 +169,7 @@ class Member:
         for engine in self.engines.values():
             engine.start(now)
         self.raft.start(now)
-        self._lonely_at = now if self.boot > 1 else now + _LONELY
+        self._lonely_at = now if self.boot > 1 else now + self.raft.times.lonely
 
     def make(
         self, domain: Domain, checkpoint: Checkpoint, records: Sequence[Record] = ()
@@ -382,7 +381,7 @@ class Member:
             self.fold_committed(self.raft)
         caught, entries = self.sources.caught(peer, frame), self.sources.entries(peer, frame)
         self.manager_at = peer
-        self._lonely_at = self.now + _LONELY
+        self._lonely_at = self.now + self.raft.times.lonely
         if caught is not None:
             self._catch_up(frame.folded, caught)
         self.hearing.doubt(frame.doubted)
@@ -657,9 +656,9 @@ class Member:
     def _complain(self, now: int) -> None:
         """If nobody feeds this site, tell the voters where it is: the manager may be new."""
         if self.manager.leads:
-            self._lonely_at = now + _LONELY
+            self._lonely_at = now + self.raft.times.lonely
         elif now >= self._lonely_at:
-            self._lonely_at = now + _LONELY
+            self._lonely_at = now + self.raft.times.lonely
             if self.manager_at is not None:  # perhaps only this direction of the link works
                 self.hearing.doubt((self.manager_at,))
             for voter in self.layout.voters:

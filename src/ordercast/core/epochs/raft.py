@@ -32,12 +32,20 @@ from ordercast.wire.voting import Append, Appended, Install, Vote, Voted, Voting
 _ENTRIES = 64  # at most, in one frame
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
+_BEATS = 10  # of the manager, in the time after which it is suspected
 
 
 @dataclass(frozen=True, slots=True)
 class VotingTimes:
     beat: int = 50 * MILLISECOND
     election: int = 400 * MILLISECOND  # the least timeout; up to twice that, by rank and term
+    lonely: int = 1_000 * MILLISECOND  # how long nobody need feed a site
+
+    @classmethod
+    def within(cls, suspect: int) -> "VotingTimes":
+        """So that no timeout follows another: voters stand before a silent manager is suspected,
+        and sites knock at it so early that they can report its silence by then."""
+        return cls(suspect // _BEATS, suspect // 2, min(suspect // 3, cls().lonely))
 
 
 class Raft:
@@ -73,6 +81,7 @@ class Raft:
         self._heard: dict[Site, int] = {}  # when each last answered this leader
         self._beat = 0
         self._led_at = 0  # when a leader was last heard
+        self.led_by: Site | None = None  # that leader
         for record in records:
             self._replay(record)
         self.committed = self.log.snapshot.upto
@@ -202,6 +211,10 @@ class Raft:
             return True
         return self.leader is not None and now < self._led_at + self.times.election
 
+    def silence(self, now: int) -> int:
+        """How long the last leader has not been heard."""
+        return now - self._led_at
+
     def confirms(self, now: int, peer: Site, index: int, entry: Entry | None) -> bool:
         """Whether this voter's log does not contradict an entry that the peer says is committed. A
         voter that has a leader believes only the leader, and only entries that it has in its own
@@ -238,7 +251,7 @@ class Raft:
             self._ballot(term, None)
         self.role, self.leader = FOLLOWER, leader
         if leader is not None:
-            self._led_at = now
+            self._led_at, self.led_by = now, leader
         self._wait(now)
 
     # --- replication ------------------------------------------------------------------------------

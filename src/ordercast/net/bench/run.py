@@ -178,7 +178,12 @@ class _Member:
 
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ,
+            process_group=0,  # Ctrl-C in a terminal is for us alone: we end the members
         )
         self._late = False
 

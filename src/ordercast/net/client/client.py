@@ -470,6 +470,11 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """The sites of the cluster, as the daemon said last."""
         return self._targets.sites
 
+    @property
+    def groups(self) -> dict[Group, tuple[Site, ...]]:
+        """The groups of the cluster and their members, as the daemon said last."""
+        return dict(self._targets.groups)
+
     async def status(self) -> dict[str, Any]:
         """The object that `ordercast status --json` prints for this site. Raises Away, or Error
         (the client is closed)."""

@@ -55,6 +55,7 @@ class SiteOverview(msgspec.Struct, frozen=True):
     is_manager: bool = False
     is_voter: bool = False
     clients: int = 0
+    ahead_s: tuple[float, float] | None = None  # its clock before the asker's: at least, at most
     uptime_s: float = 0.0
 
 
@@ -152,6 +153,22 @@ class Overview(msgspec.Struct, frozen=True):
         """Deliveries per second of all sites together."""
         rates = [site.rate for site in self.sites.values() if site.rate is not None]
         return sum(rates) if rates else None
+
+
+def clocks_apart(
+    statuses: Mapping[Site, Mapping[str, Any]],
+) -> tuple[Site, Site, float] | None:
+    """The two sites whose clocks differ most, the one ahead first, and by how many seconds they
+    differ for certain. None: they agree as far as can be told."""
+    known = {
+        site: ahead for site, status in statuses.items() if (ahead := _ahead(status)) is not None
+    }
+    if not known:
+        return None
+    fast = max(known, key=lambda site: known[site][0])
+    slow = min(known, key=lambda site: known[site][1])
+    apart = known[fast][0] - known[slow][1]
+    return (fast, slow, apart) if apart > 0 else None
 
 
 def overview(
@@ -258,8 +275,18 @@ def _site(site: Site, status: Mapping[str, Any], since: _Since) -> SiteOverview:
         is_manager=status["manager"] == site,
         is_voter=site in status["voters"],
         clients=sum(status.get("clients", {}).get("connected", {}).values()),
+        ahead_s=_ahead(status),
         uptime_s=status["uptime_s"],
     )
+
+
+def _ahead(status: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The site read its clock after it was asked, and before its answer came."""
+    if "clock_ns" not in status or "asked_ns" not in status:
+        return None
+    before, after = status["asked_ns"]
+    clock = status["clock_ns"]
+    return (clock - after) / 1e9, (clock - before) / 1e9
 
 
 def _groups(

@@ -1,17 +1,18 @@
 """The statuses of all sites of a cluster, asked at the same time, wherever they are.
 
-A status is the object that its daemon tells, with `state`, `reasons` and `warnings`. A site that
-does not answer has these alone. `ordercast.net.client.overview` makes one view of them all.
+A status is the object that its daemon tells, with `state`, `reasons`, `warnings` and `asked_ns`. A
+site that does not answer has `state` and `reasons` alone. An overview is one view of them all.
 """
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest
-from ordercast.net.client.client import connect
+from ordercast.net.client.client import Client, connect
 from ordercast.net.client.destinations import Destination, LocalDestination, RemoteDestination
 from ordercast.net.client.endpoints import Credentials
 from ordercast.net.cluster.config import Cluster
@@ -65,7 +66,7 @@ async def _ask_one(cluster: Cluster, site: Site, directory: Path) -> dict[str, A
             asyncio.timeout(ANSWER_S),
             connect(cluster, site, directory, start_s=ANSWER_S, flush_s=0.1) as client,
         ):
-            status = await client.status()
+            status = await _status(client)
     except TimeoutError:
         return _down(f"no answer within {ANSWER_S:g} s")
     except Error as error:
@@ -93,14 +94,14 @@ async def _ask_beyond(place: LocalDestination, found: Statuses) -> Statuses:
     cert = str(tls.directory / f"{ours[0]}.pem")
     beyond = RemoteDestination(Context("", tuple(doors.values()), cert=cert))
     told = await asyncio.gather(*(_ask_door(beyond, site, doors[site]) for site in doors))
-    return dict(zip(doors, told, strict=True))
+    return {site: {**status, "here": False} for site, status in zip(doors, told, strict=True)}
 
 
 async def _ask_elsewhere(place: RemoteDestination, site: Site | None) -> Statuses:
     """All sites of the cluster, each at its own address for clients, from wherever this is."""
     async with place.client("", start_s=ANSWER_S, flush_s=0.1) as client:
         sites = list(client.sites) if site is None else [site]
-        first = await client.status()
+        first = await _status(client)
     doors = await place.doors(start_s=ANSWER_S, flush_s=0.1)
     if site is not None and site not in client.sites:
         raise ConfigError(f"there is no site {site!r}{nearest(site, client.sites)}")
@@ -122,11 +123,18 @@ async def _ask_door(place: RemoteDestination, site: Site, door: str) -> dict[str
             asyncio.timeout(ANSWER_S),
             place.at([door], site, start_s=ANSWER_S, flush_s=0.1) as client,
         ):
-            return _told(await client.status())
+            return _told(await _status(client))
     except TimeoutError:
         return _down(f"no answer within {ANSWER_S:g} s")
     except Error as error:
         return _down(str(error))
+
+
+async def _status(client: Client) -> dict[str, Any]:
+    """What the daemon tells, with `asked_ns`: between these two times of our clock it answered."""
+    before = time.time_ns()
+    status = await client.status()
+    return {**status, "asked_ns": [before, time.time_ns()]}
 
 
 def _down(why: str) -> dict[str, Any]:

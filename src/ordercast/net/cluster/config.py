@@ -27,7 +27,6 @@ from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.plan.advice import AUTO, advise
 
 _LIMITS = Limits()
-_BEATS = 10  # of the manager, in the time after which it is suspected
 DIR_VARIABLE = "ORDERCAST_DIR"  # of the environment: another directory than the file says
 FRAME_BYTES = 65_536  # as a batch that fills: frames of that size come from memory used before
 
@@ -116,6 +115,7 @@ class Cluster:
     unnamed_reader: bool = True  # an application reads without a name, and is waited for
     open: bool = False
     insecure: bool = False
+    log: str = "text"  # or "json": the form of the daemons' logs
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None
@@ -216,8 +216,7 @@ class Cluster:
         return agreed
 
     def voting_times(self) -> VotingTimes:
-        suspect = self.timeouts.suspect
-        return VotingTimes(beat=suspect // _BEATS, election=suspect)
+        return VotingTimes.within(self.timeouts.suspect)
 
     @property
     def policy(self) -> str:

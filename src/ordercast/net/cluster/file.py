@@ -33,6 +33,7 @@ from ordercast.plan.candidates import NAMED
 LARGEST_FILE = 16 * 1024 * 1024  # bytes
 MOST_VOTERS = 7
 DEFAULT_VOTERS = 5  # of a roster larger than that
+LOG_FORMS = ("text", "json")
 
 _CHOICES = {
     "deliver": ("safe", "agreed"),
@@ -41,12 +42,13 @@ _CHOICES = {
     "slow_member": ("wait", "shed", "exclude"),
     "builder": (*NAMED, AUTO),
     "dissemination": WAYS,
+    "log": LOG_FORMS,
 }
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups", "grants")
 _CLUSTER = (
     "name", "dir", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
     "durability", "voters", "retired", "slow_member", "unnamed_reader", "open", "insecure",
-    "dissemination", "secret",
+    "dissemination", "secret", "log",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 

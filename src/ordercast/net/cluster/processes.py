@@ -6,6 +6,7 @@ write the file must not choose whom we signal.
 """
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -191,7 +192,8 @@ def start(
         with _interrupted_afterwards():
             for site in sites:
                 command = command_of(cluster, site, directory, new=new)
-                started[site] = _spawn(command, log_file(directory, site), detached)
+                log = log_file(directory, site) if detached else None
+                started[site] = _spawn(command, log, _start_line(site, cluster.log))
     except OSError as error:
         abandon(started.values())
         raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None
@@ -217,18 +219,24 @@ def _interrupted_afterwards() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _spawn(command: list[str], log_path: Path, detached: bool) -> Child:
+def _spawn(command: list[str], log_path: Path | None, first_line: str) -> Child:
     nowhere = subprocess.DEVNULL
-    if not detached:  # Ctrl-C is for us, in either case: we stop them in order
+    if log_path is None:  # Ctrl-C is for us, in either case: we stop them in order
         return subprocess.Popen(command, stdin=nowhere, stdout=nowhere, start_new_session=True)
     with os.fdopen(append_own(log_path), "ab") as log:
-        # A daemon that fails at once says why, and neither when nor which site.
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        log.write(f"{now} {log_path.stem} starts\n".encode())
+        log.write(f"{first_line}\n".encode())
         log.flush()
         child = _Logged(command, stdin=nowhere, stdout=nowhere, stderr=log, start_new_session=True)
         child.said_from = log.tell()
         return child
+
+
+def _start_line(site: Site, form: str) -> str:
+    """What a log says before its daemon can: one that fails at once says neither when nor who."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if form == "json":
+        return json.dumps({"at": now, "site": site, "level": "info", "message": "starts"})
+    return f"{now} {site} starts"
 
 
 class StartFailed(Error):
@@ -269,12 +277,23 @@ def _last_line(path: Path, begin: int) -> str:
     """The last line of a log from `begin` on: why its daemon ended."""
     try:
         with path.open("rb") as file:
-            file.seek(max(begin, path.stat().st_size - _TAIL_BYTES))
+            size = path.stat().st_size  # less than `begin`: it was rotated
+            file.seek(max(begin if begin <= size else 0, size - _TAIL_BYTES))
             lines = file.read().decode("utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     said = [line.strip() for line in lines if line.strip()]
-    return said[-1].removeprefix("ordercast: ") if said else ""
+    return _message(said[-1]) if said else ""
+
+
+def _message(line: str) -> str:
+    """The message of a line, which may be an object of a JSON log."""
+    if line.startswith("{"):
+        try:
+            return str(json.loads(line)["message"])
+        except (ValueError, KeyError, TypeError):
+            return line
+    return line.removeprefix("ordercast: ")
 
 
 def ending(code: int) -> str:

@@ -1,0 +1,161 @@
+"""`ordercast top` in a terminal, against real daemons; Ctrl-C there, in verbs that take long."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from processes.daemons import Daemons, up
+
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-B0-2]|[=>78cM])")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
+    with up(tmp_path_factory.mktemp("cluster"), in_process=True) as daemons:
+        yield daemons
+
+
+class Terminal:
+    """A program in a terminal of 120 columns; `shown` is all that it wrote, without escapes."""
+
+    def __init__(self, daemons: Daemons, *words: str) -> None:
+        self._ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (40, 120))
+        self.process = subprocess.Popen(
+            daemons.command(*words),
+            cwd=daemons.place,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C is for its session
+        )
+        os.close(theirs)
+        self._written = b""
+
+    @property
+    def shown(self) -> str:
+        return _ESCAPES.sub("", self._written.decode("utf-8", errors="replace"))
+
+    def until(self, *texts: str) -> None:
+        end = time.monotonic() + 60
+        while not all(text in self.shown for text in texts):
+            assert time.monotonic() < end, self.shown[-3000:]
+            assert self._read(), self.shown[-3000:]
+
+    def _read(self) -> bool:
+        if not select.select([self._ours], [], [], 0.2)[0]:
+            return self.process.poll() is None
+        try:
+            data = os.read(self._ours, 65_536)
+        except OSError:  # the other side is closed
+            return False
+        self._written += data
+        return bool(data)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    def end(self) -> int:
+        """The exit code. What is written until then is read: a full terminal would hold it up."""
+        end = time.monotonic() + 60
+        while self.process.poll() is None:
+            assert time.monotonic() < end
+            self._read()
+        while select.select([self._ours], [], [], 0)[0] and self._read():
+            pass
+        os.close(self._ours)
+        return self.process.returncode
+
+
+def session_of(stat: Path) -> int:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[3])
+    except (OSError, ValueError, IndexError):
+        return 0  # it has ended
+
+
+def left_running(session: int) -> list[str]:
+    found = [
+        stat.parent for stat in Path("/proc").glob("[0-9]*/stat") if session_of(stat) == session
+    ]
+    return [folder.name for folder in found]
+
+
+@pytest.mark.parametrize(("keys", "code"), [(b"q", 0), (b"\x03", 130)])
+def test_the_screen_shows_all_sites_and_ends_at_once(
+    keys: bytes, code: int, cluster: Daemons
+) -> None:
+    terminal = Terminal(cluster, "top", "cluster.toml", "--every", "0.2")
+    try:
+        terminal.until("3 of 3 sites up", "held by", "alpha", "beta", "a - b", "b - c", "a - c")
+        begun = time.monotonic()
+        terminal.press(keys)
+        assert terminal.end() == code
+        assert time.monotonic() - begun < 20
+    finally:
+        terminal.process.kill()
+    last = terminal.shown.strip().splitlines()[-1]
+    assert ("ordercast: interrupted" in last) is (code == 130)
+    assert "Traceback" not in terminal.shown
+
+
+def test_without_a_terminal_it_says_what_to_do(cluster: Daemons) -> None:
+    done = cluster.run("top", "cluster.toml")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "needs a terminal" in done.stderr
+
+
+def test_one_overview_per_line(cluster: Daemons) -> None:
+    with cluster.start("top", "cluster.toml", "--json", "--every", "0.1") as looking:
+        assert looking.stdout is not None
+        assert looking.stderr is not None
+        first, second = (json.loads(looking.stdout.readline()) for _ in range(2))
+        looking.send_signal(signal.SIGINT)
+        assert looking.wait(60) == 130
+        assert looking.stderr.read() == "ordercast: interrupted\n"
+    assert list(first["sites"]) == ["a", "b", "c"]
+    assert (first["sites"]["a"]["rate"], second["sites"]["a"]["rate"]) == (None, 0.0)
+    assert {epoch["root"] for epoch in first["epochs"]} <= {"a", "b", "c"}
+    assert second["manager"] in ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("words", "sign"),
+    [
+        ("tail cluster.toml --site a --start 1", "a line to see"),
+        ("status cluster.toml --watch", "Ctrl-C ends"),
+        ("send cluster.toml alpha --size 100 --count 100000000", " sent, "),
+        ("bench --members 2 --seconds 600", "all send"),
+    ],
+)
+def test_ctrl_c_ends_a_long_verb_at_once(words: str, sign: str, cluster: Daemons) -> None:
+    """With one line, and nothing is left running."""
+    cluster.good("send", "cluster.toml", "alpha", "a line to see", "--from", "a")
+    terminal = Terminal(cluster, *words.split())
+    try:
+        terminal.until(sign)
+        before = len(terminal.shown)
+        begun = time.monotonic()
+        terminal.press(b"\x03")
+        assert terminal.end() == 130
+        assert time.monotonic() - begun < 10
+    finally:
+        terminal.process.kill()
+    last = terminal.shown.strip().splitlines()[-1]
+    assert last.removeprefix("^C") == "ordercast: interrupted"
+    assert "Traceback" not in terminal.shown[before:]
+    assert left_running(terminal.process.pid) == []
