@@ -10,8 +10,8 @@ from ordercast.forest.metrics import measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable
 from ordercast.plan.objectives import (
-    LAN,
     EVERY_OBJECTIVE,
+    LAN,
     OVERLOADED_S,
     NetworkModel,
     Values,
