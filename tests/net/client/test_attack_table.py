@@ -90,7 +90,7 @@ async def test_every_act_is_allowed_to_every_subject_if_and_only_if_it_is_grante
         await until(lambda: site_of(node).core.layout.grants.lines is not None)
         await (await node.multicast("alpha", b"first")).stable()
         await (await node.multicast("open", b"second")).stable()
-        wrong = []
+        wrong: list[tuple[str, str, str, object]] = []
         for subject in SUBJECTS:
             async with connected(running, certs, subject) as client:
                 for given, act in product((*ACTS, ""), ACTS):

@@ -15,7 +15,7 @@ from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster.certificates import add_client_certificates, write_certificates
 from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.file import cluster_of_groups
-from ordercast.net.daemon.shares import ShareLimits, Shares, SubjectShare
+from ordercast.net.daemon.shares import ShareLimits, SubjectShare, SubjectShares
 from ordercast.net.site.node import site_of
 from support.clusters.served import Served, served
 from support.clusters.sites import until
@@ -148,7 +148,7 @@ async def test_room_in_a_share_is_given_in_the_order_of_asking() -> None:
 
 
 def test_the_owner_of_the_socket_has_no_limits_and_each_other_subject_its_own() -> None:
-    shares = Shares(LimitsConfig(window_messages=10, subject_window=30))
+    shares = SubjectShares(LimitsConfig(window_messages=10, subject_window=30))
     assert shares.limits.messages == 3
     assert shares.of(GREEDY) is shares.of(GREEDY)
     assert shares.of(GREEDY) is not shares.of(MODEST)

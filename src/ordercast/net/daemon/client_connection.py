@@ -44,7 +44,7 @@ from ordercast.net.admin.frames import (
 from ordercast.net.admin.targets import targets_of
 from ordercast.net.daemon.permits import admit
 from ordercast.net.daemon.session import ClientLimits, ClientSession
-from ordercast.net.daemon.shares import Shares
+from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.daemon.subscription import Subscription, observed
 from ordercast.net.site.named_readers import ReaderPlace
 from ordercast.net.site.named_stream import NamedBatches
@@ -67,7 +67,7 @@ class ConnectionDesk(Protocol):
     site: RunningSite
     limits: ClientLimits
     permits: Permits
-    shares: Shares
+    shares: SubjectShares
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...

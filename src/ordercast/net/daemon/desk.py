@@ -20,7 +20,7 @@ from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.daemon.client_connection import ClientConnection
 from ordercast.net.daemon.session import ClientLimits, ClientSession
-from ordercast.net.daemon.shares import Shares
+from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
 
@@ -41,7 +41,7 @@ class ClientDesk:
         self.site = site
         self.limits = limits
         self.permits = site.permits
-        self.shares = Shares(site.cluster.limits)
+        self.shares = SubjectShares(site.cluster.limits)
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}

@@ -156,7 +156,7 @@ class SubjectShare:
             task.cancel()
 
 
-class Shares:
+class SubjectShares:
     """The shares of all subjects that are there, or have something under way."""
 
     def __init__(self, limits: LimitsConfig) -> None:
