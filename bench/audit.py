@@ -237,6 +237,28 @@ def _held_mib(process: int) -> int:
     return next((int(x.split()[1]) for x in text.splitlines() if x.startswith("Pss:")), 0) // 1024
 
 
+def driver_mib() -> int:
+    """The most that the Python of the driver has held (its JVM is an executor, too)."""
+    text = Path("/proc/self/status").read_text()
+    return next(int(x.split()[1]) for x in text.splitlines() if x.startswith("VmHWM:")) // 1024
+
+
+def moved(spark: Any) -> dict[str, Any]:
+    """What all jobs so far shuffled, and what they sent to the driver; the largest shuffles."""
+    java = spark.sparkContext._gateway
+    none, nothing = java.new_array(java.jvm.double, 0), java.jvm.java.util.ArrayList()
+    store = spark.sparkContext._jsc.sc().statusStore()
+    stages = store.stageList(None, False, False, none, nothing)
+    every = [stages.apply(i) for i in range(stages.size())]
+    shuffled = [int(stage.shuffleWriteBytes()) for stage in every]
+    return {
+        "shuffle_mib": round(sum(shuffled) / 2**20, 1),
+        "shuffles_mib": [round(each / 2**20, 1) for each in reversed(shuffled) if each > 2**18],
+        "result_mib": round(sum(int(stage.resultSize()) for stage in every) / 2**20, 1),
+        "tasks": sum(int(stage.numCompleteTasks()) for stage in every),
+    }
+
+
 def run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     seconds: list[float] = []
     used: list[float] = []
@@ -252,7 +274,10 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             result = audit_tables(spark, frames, causal=options.causal, groups=groups)
             seconds.append(result.seconds)
             used.append(cpu_seconds() - before)
+        work = moved(spark)
     return {
+        **work,
+        "driver_mib": driver_mib(),
         "rows": result.rows,
         "messages": result.messages,
         "parts": result.parts,

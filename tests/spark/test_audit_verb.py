@@ -1,8 +1,13 @@
 """`ordercast audit` from simulation to verdict: both engines, planted faults, bad folders."""
 
 import json
+import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -234,6 +239,13 @@ def absent(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
+def partitioned(folder: Path) -> None:
+    """As Spark writes it with `partitionBy`: the column is in no file."""
+    file = next((folder / "deliveries").glob("*.parquet"))
+    (folder / "deliveries" / "run=a").mkdir()
+    file.rename(folder / "deliveries" / "run=a" / file.name)
+
+
 def another_version(folder: Path) -> None:
     (folder / "meta.json").write_text('{"schema_version": 9}')
 
@@ -255,6 +267,7 @@ def another_version(folder: Path) -> None:
         (no_files, "sent: there is no Parquet file in it"),
         (empty, "is empty; a history has meta.json and groups, sent,"),
         (absent, "there is no such folder"),
+        (partitioned, "field 'run' is only in the name of the folder 'run=a': write it as a"),
         (another_version, "field 'schema_version': 9 is not known"),
     ],
 )
@@ -283,10 +296,15 @@ def test_a_bad_folder_is_one_clear_line_and_exit_2(
 @pytest.mark.parametrize(
     ("arguments", "tells"),
     [
-        (["x", "--engine", "memori"], "'memori' is none of spark, memory (did you mean 'memory'?)"),
+        (
+            ["x", "--engine", "memori"],
+            "'memori' is none of spark, memory, auto (did you mean 'memory'?)",
+        ),
         (["x", "--engine", "memory", "--master", "local[2]"], "--master needs --engine spark"),
         (["x", "--violations", "."], "--violations .: is there already"),
         (["x", "--memory", "2gb"], "--memory: '2gb' is not a size like 2g or 512m"),
+        (["x", "--conf", "cores=2"], "--conf: 'cores=2' is not spark.NAME=VALUE"),
+        (["x", "--engine", "memory", "--py-files", "x.py"], "--py-files needs --engine spark"),
         ([], "HISTORY"),
     ],
 )
@@ -297,3 +315,75 @@ def test_a_wrong_option_is_one_clear_line(
     code, _, error = said(*given)
     assert (code, error.count("\n")) == (2, 1)
     assert tells in error
+
+
+def test_a_partitioned_uri_is_refused_too(simulated: Path, said: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "history"
+    shutil.copytree(simulated, folder)
+    partitioned(folder)
+    code, _, error = said(folder.as_uri())
+    assert (code, error.count("\n")) == (2, 1)
+    assert "field 'run' is only in the name of the folder 'run=a'" in error
+
+
+@pytest.mark.usefixtures("either_way")
+def test_chosen_runs_are_judged_as_if_they_were_alone(
+    simulated: Path, said: Any, tmp_path: Path
+) -> None:
+    good, other = read_history(simulated), read_history(simulated)
+    swap_neighbours(other)
+    runs = [named(good, "good"), named(other, "bad"), named(read_history(simulated), "third")]
+    whole = together(runs)
+    whole.groups, whole.epochs = good.groups, good.epochs  # without a name they hold for all runs
+    write_history(whole, tmp_path / "h")
+    assert said(str(tmp_path / "h"))[0] == 1
+    for chosen, code, count in ((["good", "third"], 0, 2), (["bad"], 1, 1)):
+        arguments = (str(tmp_path / "h"), "--json", "--run", *chosen)
+        found = said(*arguments)
+        assert found[0] == code
+        assert verdict(found[1])["runs"] == count
+        assert verdict(found[1]) == verdict(said(*arguments, "--engine", "memory")[1])
+    for engine in ("spark", "memory"):
+        wrong = said(str(tmp_path / "h"), "--run", "goood", "--engine", engine)
+        assert wrong[0] == 2
+        assert "run 'goood': the history has no such run" in wrong[2]
+
+
+def test_auto_takes_one_process_for_little_and_says_so(simulated: Path, said: Any) -> None:
+    code, output, error = said(str(simulated), "--engine", "auto", "--json")
+    assert (code, error) == (0, "engine memory: 213 rows\n")
+    assert verdict(output) == verdict(said(str(simulated), "--json")[1])
+    code, _, error = said(simulated.as_uri(), "--engine", "auto")
+    assert (code, error) == (0, "engine spark: a URI\n")
+
+
+def test_a_session_that_is_open_is_taken_whichever_thread_asks(
+    simulated: Path, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other JVM is started."""
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", None)
+    with ThreadPoolExecutor(1) as other:
+        for _ in range(2):
+            assert other.submit(said, str(simulated)).result()[0] == 0
+
+
+COMMAND = "import sys; from ordercast.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_spark_starts_is_one_line_and_leaves_nothing(
+    simulated: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-c", COMMAND, "audit", str(simulated), "--memory", "512m"]
+    environment = {name: text for name, text in os.environ.items() if "PYSPARK" not in name}
+    with subprocess.Popen(
+        command, env={**environment, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == "starting Spark\n"
+        os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+        said, complaints = process.communicate(timeout=120)
+    told = [line for line in complaints.splitlines() if not line.startswith("starting Spark: ")]
+    assert (process.returncode, said, told) == (130, "", ["ordercast: interrupted"])
+    assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,11 @@
-"""Runs: if a history has several, each run is judged by itself."""
+"""Runs: if a history has several, each run is judged by itself, or only those that are chosen."""
 
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 
 from ordercast.history.rows import History
+from ordercast.model.errors import ConfigError
+from ordercast.model.names import nearest
 
 
 def split_runs(history: History) -> list[tuple[str | None, History]]:
@@ -10,7 +13,7 @@ def split_runs(history: History) -> list[tuple[str | None, History]]:
 
     A `groups` or `epochs` table that names no run at all, in a history that does, holds for all.
     """
-    named = {row.run for rows in history.tables().values() for row in rows if row.run is not None}
+    named = named_runs(history)
     if not named:
         return [(None, history)]
     parts: dict[str | None, History] = defaultdict(lambda: History(meta=history.meta))
@@ -31,3 +34,25 @@ def split_runs(history: History) -> list[tuple[str | None, History]]:
 def _split(history: History, table: str, parts: dict[str | None, History]) -> None:
     for row in getattr(history, table):
         getattr(parts[row.run], table).append(row)
+
+
+def named_runs(history: History) -> set[str]:
+    return {row.run for rows in history.tables().values() for row in rows if row.run is not None}
+
+
+def choose_runs(history: History, runs: Sequence[str]) -> History:
+    """Only these runs of every table. A `groups` or `epochs` table that names no run holds for all,
+    so it stays."""
+    chosen = History(meta=history.meta)
+    for name, rows in history.tables().items():
+        for_all = name in ("groups", "epochs") and all(row.run is None for row in rows)
+        setattr(chosen, name, rows if for_all else [row for row in rows if row.run in runs])
+    return chosen
+
+
+def require_runs(runs: Sequence[str], known: Collection[str | None]) -> None:
+    """`known`: those that any table names."""
+    for run in runs:
+        if run not in known:
+            names = sorted(name for name in known if name is not None)
+            raise ConfigError(f"run {run!r}: the history has no such run{nearest(run, names)}")

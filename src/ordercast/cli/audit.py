@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
 from ordercast.cli.progress_line import ProgressLine
+from ordercast.cli.spark_options import option_of, session_options, spark_arguments
 from ordercast.sim.trace.exports import require_writable
 
 DESCRIPTION = """\
@@ -24,8 +26,11 @@ example:
 
 exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be read"""
 
-ENGINES = ("spark", "memory")
+ENGINES = ("spark", "memory", "auto")
 _SMALL = 5_000_000  # rows
+_IN_MEMORY = 2_000_000  # rows, about a gigabyte: up to so many 'auto' takes one process
+SPARK_OPTIONS = ("violations", "master", "memory", "conf", "packages", "py_files")
+_HINT = 100_000  # rows, judged in less than a second by one process
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,15 +40,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         type=one_of(*ENGINES),
         default="spark",
-        help="spark (default), or memory: one process, quicker for small histories",
+        help="spark (default); memory: one process, quicker for small histories; or auto: by size",
     )
     parser.add_argument("--causal", action="store_true", help="check causal order, too")
+    parser.add_argument(
+        "--run", metavar="NAME", dest="runs", nargs="+", action="extend",
+        help="judge only these runs of the history (default: all)",
+    )  # fmt: skip
     parser.add_argument(
         "--draw", metavar="FILE.svg", help="draw the first violation (others: FILE-CHECK.svg)"
     )
     parser.add_argument("--violations", metavar="DIR", help="write every violation as Parquet")
-    parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
-    parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
+    spark_arguments(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="say which Java is used")
 
 
@@ -52,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
         require_writable(args.draw, "--draw")
         if not args.draw.endswith(".svg"):
             raise UsageError(f"--draw {args.draw}: the name must end in .svg")
-    found = _in_memory(args) if args.engine == "memory" else _on_spark(args)
+    engine = _chosen(args) if args.engine == "auto" else args.engine
+    found = _in_memory(args) if engine == "memory" else _on_spark(args)
     drawn = [] if args.draw is None else _draw(found, Path(args.draw))
     if args.json:
         print_json({**found, **({} if args.draw is None else {"drawn": drawn})})
@@ -63,6 +72,20 @@ def run(args: argparse.Namespace) -> int:
         for file in drawn:
             print(f"drawn        {file}")
     return GOOD if found["ok"] else INCOMPLETE
+
+
+def _chosen(args: argparse.Namespace) -> str:
+    """By size; what only Spark can do, Spark does."""
+    needed = next((name for name in SPARK_OPTIONS if getattr(args, name)), None)
+    if needed is None and "://" not in args.history:
+        from ordercast.history.reader import count_rows
+
+        rows = count_rows(Path(args.history), "deliveries") + count_rows(Path(args.history), "sent")
+        engine, why = ("memory" if rows <= _IN_MEMORY else "spark"), f"{rows:,} rows"
+    else:
+        engine, why = "spark", "a URI" if needed is None else option_of(needed)
+    print(f"engine {engine}: {why}", file=sys.stderr, flush=True)
+    return engine
 
 
 def _draw(found: dict[str, Any], target: Path) -> list[str]:
@@ -82,38 +105,46 @@ def _draw(found: dict[str, Any], target: Path) -> list[str]:
 
 def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
     from ordercast.check.report import check_history
+    from ordercast.check.runs import choose_runs, named_runs, require_runs
     from ordercast.history.reader import read_history
 
-    for option in ("violations", "master", "memory"):
-        if getattr(args, option) is not None:
-            raise UsageError(f"--{option} needs --engine spark")
+    for name in SPARK_OPTIONS:
+        if getattr(args, name):
+            raise UsageError(f"{option_of(name)} needs --engine spark")
     with ProgressLine(0.0) as lines:
         lines.show(f"reading {args.history}")
         history = read_history(Path(args.history))
+        if args.runs:
+            require_runs(args.runs, named_runs(history))
+            history = choose_runs(history, args.runs)
         lines.show(f"judging {len(history.deliveries):,} deliveries")
         return check_history(history, causal=args.causal).as_json()
 
 
 def _on_spark(args: argparse.Namespace) -> dict[str, Any]:
-    from ordercast.pipeline.session import open_session, require_pyspark
+    from ordercast.pipeline.session import open_already, open_session, require_pyspark
 
-    require_pyspark()
+    sql = require_pyspark()
     from ordercast.pipeline.audits.audit import audit_tables
     from ordercast.pipeline.audits.frames import check_place, read_frames
 
     if args.violations is not None and Path(args.violations).exists():
         raise UsageError(f"--violations {args.violations}: is there already")
     place = check_place(args.history)  # what is wrong with it is told before Spark starts
+    rows = _SMALL if place.groups is None else sum(group.rows for group in place.groups)
+    if rows <= _HINT and open_already(sql) is None and not any(map(vars(args).get, SPARK_OPTIONS)):
+        print(
+            f"{rows:,} rows: --engine memory judges so few before Spark has started",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
     session = open_session(
-        "ordercast audit",
-        master=args.master,
-        memory=args.memory,
-        tell=args.verbose,
-        brief=place.groups is not None and sum(group.rows for group in place.groups) < _SMALL,
+        "ordercast audit", tell=args.verbose, brief=rows < _SMALL, **session_options(args)
     )
     with session as spark:
         frames = read_frames(spark, place)
-        result = audit_tables(spark, frames, causal=args.causal, groups=place.groups)
+        result = audit_tables(
+            spark, frames, causal=args.causal, groups=place.groups, runs=args.runs
+        )
         if args.violations is not None:
             result.violations.write.parquet(args.violations)
     return result.as_json()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
+from ordercast.cli.spark_options import session_options, spark_arguments
 from ordercast.cli.sweep import keeping, progress
 from ordercast.pipeline.progress import above_progress
 
@@ -42,8 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="tell what there is, and run nothing")
     parser.add_argument("--quick", action="store_true", help="fewer points and runs: minutes")
     parser.add_argument("--out", metavar="DIR", default="out", help="where they go (default: out)")
-    parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
-    parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
+    spark_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,9 +58,7 @@ def run(args: argparse.Namespace) -> int:
     require_figures()
     out = Path(args.out)
     begun, count = time.monotonic(), progress()
-    session = open_session(
-        "ordercast reproduce", master=args.master, memory=args.memory, brief=True
-    )
+    session = open_session("ordercast reproduce", brief=True, **session_options(args))
     with session as spark, keeping(out):
         done = reproduce(
             spark, wanted, out, quick=args.quick, tell=None if args.json else _tell_above,

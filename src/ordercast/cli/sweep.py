@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.progress_line import ProgressLine
+from ordercast.cli.spark_options import session_options, spark_arguments
 from ordercast.cli.sweep_table import result_lines
 from ordercast.pipeline.progress import above_progress
 
@@ -46,8 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", default="out", help="where results go (default: out)"
     )
-    parser.add_argument("--master", metavar="URL", help="the Spark master (default: local[*])")
-    parser.add_argument("--memory", metavar="SIZE", help="of the driver's JVM (default: 2g)")
+    spark_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     points_of(spec)  # what cannot work is told before Spark starts
     out = Path(args.out)
     session = open_session(
-        "ordercast sweep", master=args.master, memory=args.memory,
+        "ordercast sweep", **session_options(args),
         brief=not spec.history,  # the JVM works hard for an audit only
     )  # fmt: skip
     with session as spark, keeping(out):

@@ -104,6 +104,18 @@ def require_history(folder: Path) -> None:
         raise ConfigError(f"{folder}: is empty; a history has {META_FILE} and {', '.join(TABLES)}")
 
 
+def count_rows(folder: Path, table: str) -> int:
+    """How many rows a table has, by the footers of its files."""
+    require_history(folder)
+    total = 0
+    for path in table_files(folder / table):
+        try:
+            total += parquet().read_metadata(path).num_rows
+        except (arrow().ArrowException, OSError, ValueError) as error:
+            raise ConfigError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
+    return total
+
+
 def _rows(folder: Path, kind: type[AnyRow]) -> list[AnyRow]:
     table = next(table for table in TABLES.values() if table.row is kind)
     rows: list[AnyRow] = []
@@ -155,7 +167,19 @@ def present_columns(schema: Any, table: Table, path: Path) -> list[Column]:
             raise ConfigError(
                 f"{path}: field {column.name!r} ({column.type}) is missing from {table.name}"
             )
+        else:
+            refuse_partition(path.parts, column.name, path)
     return present
+
+
+def refuse_partition(folders: Iterable[str], column: str, where: object) -> None:
+    """A column that is only in the name of a folder, as Hive writes it, would be lost."""
+    named = next((part for part in folders if part.startswith(f"{column}=")), None)
+    if named is not None:
+        raise ConfigError(
+            f"{where}: field {column!r} is only in the name of the folder {named!r}:"
+            " write it as a column of the file"
+        )
 
 
 def _values(data: Any, column: Column, path: Path) -> Sequence[Any]:

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 from ordercast.model.time_left import time_left
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
 
 LOGGER = logging.getLogger("ordercast.pipeline")
 _EVERY_S = 0.3
 _QUIET_S = 1.0  # a bar that only flashes helps nobody
+_LINE_S = 10.0  # between two lines where there is no terminal
 _BAR = 24
 _COUNTED = re.compile(r"([\d,]+) of ([\d,]+)\b")  # a message that has its own count
 _TERMINAL = threading.Lock()
@@ -39,12 +41,32 @@ class _LastWord(logging.Handler):
 
 @contextmanager
 def saying(text: str) -> Iterator[None]:
-    """Show the text on the line of progress until the block is done."""
-    _write(text)
+    """Show the text, and after a while for how long, until the block is done: on the line of
+    progress, or, where there is no terminal, on a line now and then."""
+    at_terminal = sys.stderr.isatty()
+    done = threading.Event()
+
+    def count() -> None:
+        begun, every = time.monotonic(), 1.0 if at_terminal else _LINE_S
+        while not done.wait(every):
+            show(f"{text}: {time.monotonic() - begun:.0f} s")
+
+    def show(shown: str) -> None:
+        if at_terminal:
+            _write(shown)
+        else:
+            print(shown, file=sys.stderr, flush=True)
+
+    show(text)
+    counting = threading.Thread(target=count, daemon=True)
+    counting.start()
     try:
         yield
     finally:
-        _write("")
+        done.set()
+        counting.join()
+        if at_terminal:
+            _write("")
 
 
 @contextmanager
@@ -75,23 +97,32 @@ def show_progress(session: "SparkSession") -> Iterator[None]:
 
 
 def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> None:
-    tracker = session.sparkContext.statusTracker()
+    try:
+        tracker = session.sparkContext.statusTracker()
+    except Exception:  # Spark Connect has no such thing: the words must do
+        tracker = None
     pace = _Pace()
     shown = done.wait(_QUIET_S)
     while not done.wait(_EVERY_S):
-        finished = total = 0
-        for job in tracker.getActiveJobsIds():
-            info = tracker.getJobInfo(job)
-            for stage in info.stageIds if info else ():
-                counts = tracker.getStageInfo(stage)
-                if counts is not None:
-                    finished += counts.numCompletedTasks
-                    total += counts.numTasks
+        finished, total = _tasks(tracker) if tracker is not None else (0, 0)
         text = word.text + pace.left(word.text, time.monotonic())
         _write(line(text, finished, total, shutil.get_terminal_size().columns))
         shown = True
     if shown:
         _write("")
+
+
+def _tasks(tracker: "StatusTracker") -> tuple[int, int]:
+    """Of the jobs that run: tasks done, and all tasks."""
+    finished = total = 0
+    for job in tracker.getActiveJobsIds():
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            counts = tracker.getStageInfo(stage)
+            if counts is not None:
+                finished += counts.numCompletedTasks
+                total += counts.numTasks
+    return finished, total
 
 
 class _Pace:

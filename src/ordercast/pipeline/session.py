@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 _QUIET = Path(__file__).with_name("log4j2.properties")
+_AGAIN_S = 0.05
+_SHUFFLES = "spark.sql.shuffle.partitions"
 _MEMORY = re.compile(r"[1-9]\d*[kmgtKMGT]")
 
 
@@ -37,40 +39,106 @@ def open_session(
     *,
     master: str | None = None,
     memory: str | None = None,
+    conf: Mapping[str, str] | None = None,
     progress: bool | None = None,
     tell: bool = False,
     brief: bool = False,
 ) -> Iterator["SparkSession"]:
     """A session for a verb; where this process has one already, that one, and it stays open.
 
-    `memory` is the JVM's. `progress`: a bar on standard error (default: when that is a terminal).
-    `tell`: say on standard error which Java is used. `brief`: for little work, where a JVM that
-    compiles quickly rather than well takes half the time.
+    `master`: of a cluster, or `sc://…` for a Spark Connect server; here by default. `memory` is the
+    JVM's. `conf`: settings of Spark, which win over ours. `progress`: a bar on standard error
+    (default: when that is a terminal), and words while Spark starts (default: yes). `tell`: say on
+    standard error which Java is used. `brief`: for little work, where a JVM that compiles quickly
+    rather than well takes half the time.
     """
     sql = require_pyspark()
     if memory is not None and not _MEMORY.fullmatch(memory):
         raise ConfigError(f"--memory: {memory!r} is not a size like 2g or 512m")
     bar = sys.stderr.isatty() if progress is None else progress
-    active = sql.SparkSession.getActiveSession()
+    active = open_already(sql)
     if active is not None:
         with _one_line_errors(), show_progress(active) if bar else nullcontext():
             yield active
     elif (master or "").startswith("sc://"):
-        with _connected(sql, app, str(master)) as session, _one_line_errors():
+        with (
+            _interruptible(),
+            _connected(sql, app, str(master), conf or {}) as session,
+            _one_line_errors(),
+            show_progress(session) if bar else nullcontext(),
+        ):
             yield session
     else:
         java = require_java()
         if tell:
             print(f"Spark {_version()} on {java}", file=sys.stderr, flush=True)
-        chosen = (master or DEFAULT_MASTER, memory or DEFAULT_MEMORY)
-        starting = saying("starting Spark") if bar else nullcontext()
+        chosen = (master or DEFAULT_MASTER, memory or DEFAULT_MEMORY, conf or {})
+        starting = nullcontext() if progress is False else saying("starting Spark")
         with (
+            _interruptible(),
             _quiet_interrupts(),
             _started(sql, app, java, *chosen, brief, starting) as session,
             _one_line_errors(),
             show_progress(session) if bar else nullcontext(),
         ):
             yield session
+
+
+def open_already(sql: Any) -> "SparkSession | None":
+    """The session of this process that is open, whichever thread opened it."""
+    active: SparkSession | None = sql.SparkSession.getActiveSession()
+    if active is None:
+        other = getattr(sql.SparkSession, "_instantiatedSession", None)
+        if other is not None and other._sc._jsc is not None:
+            active = other
+    return active
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM ends the work as Ctrl-C does: in order, with nothing left behind.
+
+    The bridge to the JVM talks to it where Python forgets an object. An exception there goes no
+    further: it would be printed, and the interrupt lost. So the interrupt is raised again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def unraisable(lost: Any) -> None:
+        if lost.exc_type is KeyboardInterrupt:
+            main = threading.main_thread().ident or 0
+            again = (main, signal.SIGINT)
+            threading.Timer(_AGAIN_S, signal.pthread_kill, again).start()  # not within this hook
+        else:
+            hook(lost)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    hook, sys.unraisablehook = sys.unraisablehook, unraisable
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _held_interrupts() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM wait until a JVM that is being started can be ended."""
+    held: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda n, _: held.append(n)) for number in numbers]
+    try:
+        yield held
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def require_pyspark() -> Any:
@@ -84,6 +152,20 @@ def require_pyspark() -> Any:
             f"this needs Spark, which the extra 'spark' brings ({error.name} is missing):"
             " pip install 'ordercast[spark]'"
         ) from None
+
+
+def settings_of(
+    words: Sequence[str], packages: str | None = None, py_files: str | None = None
+) -> dict[str, str]:
+    """Spark's settings from a command line: `K=V` words, Maven packages and Python files."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise ConfigError(f"--conf: {word!r} is not spark.NAME=VALUE")
+        found[name] = value
+    more = {"spark.jars.packages": packages, "spark.submit.pyFiles": py_files}
+    return found | {name: value for name, value in more.items() if value is not None}
 
 
 @contextmanager
@@ -124,10 +206,13 @@ def _version() -> str:
 
 
 @contextmanager
-def _connected(sql: Any, app: str, url: str) -> Iterator["SparkSession"]:
+def _connected(sql: Any, app: str, url: str, conf: Mapping[str, str]) -> Iterator["SparkSession"]:
     """A session of a Spark Connect server, which has its own Java and memory."""
     try:
-        session = sql.SparkSession.builder.remote(url).appName(app).getOrCreate()
+        builder = sql.SparkSession.builder.remote(url).appName(app)
+        for name, value in conf.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
     except Exception as error:
         raise ConfigError(f"--master {url}: {_essence(str(error))}") from None
     try:
@@ -143,6 +228,7 @@ def _started(
     java: Java,
     master: str,
     memory: str,
+    conf: Mapping[str, str],
     brief: bool,
     starting: AbstractContextManager[None],
 ) -> Iterator["SparkSession"]:
@@ -157,12 +243,17 @@ def _started(
             settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
         if master.startswith("local"):
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        with log.open("wb") as said, starting:
+        settings |= conf
+        with log.open("wb") as said, starting, _held_interrupts() as held:
             session, gateway = _start(sql, settings, said, log)
         # Spark's own handler talks to the JVM while the main thread does: that ends in a traceback.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
+            if held:
+                raise KeyboardInterrupt
+            if _SHUFFLES not in conf:
+                session.conf.set(_SHUFFLES, str(slots(session)))
             yield session
         except BaseException:
             with suppress(Exception):  # after Ctrl-C within a call it may answer no more
@@ -191,12 +282,22 @@ def _settings(scratch: str, memory: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": scratch,
+        "spark.local.dir": scratch,  # what an interrupted JVM leaves goes with the folder
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # a quarter less time than 10,000
-        # Two partitions beat 200 on two cores; what needs more says so where it shuffles.
-        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     }
+
+
+def slots(session: "SparkSession") -> int:
+    """How many tasks can run at a time, now or when the cluster gives all that it may give. Two
+    partitions beat 200 on two cores; what needs more says so where it shuffles."""
+    now = session.sparkContext.defaultParallelism
+    conf = session.sparkContext.getConf()
+    if conf.get("spark.dynamicAllocation.enabled", "false") != "true":
+        return int(now)
+    most = int(conf.get("spark.dynamicAllocation.maxExecutors", "0"))
+    return max(int(now), most * int(conf.get("spark.executor.cores", "1")))
 
 
 def _start(sql: Any, settings: dict[str, str], said: IO[bytes], log: Path) -> tuple[Any, Any]:

@@ -59,14 +59,20 @@ MUTANTS = (
     SourceMutant(
         "borders",
         "positions are not compared over borders",
-        "if delivered and low <= delivered[-1][1] + 1:",
-        "if delivered:",
+        "new[1:] = low[1:] > values[reached[:-1]] + 1",
+        "new[1:] = False",
     ),
     SourceMutant(
         "borders",
         "a part is carried only its predecessor's highest",
-        "if top[row] < highest[1]:",
-        "if False:",
+        "highest = np.maximum.accumulate(np.where(is_highest, np.arange(len(key)), 0))",
+        "highest = np.arange(len(key))",
+    ),
+    SourceMutant(
+        "borders",
+        "the borders of one family are folded in several places",
+        "bucket = mix(arrays[0].view(np.uint64)) % np.uint64(buckets)",
+        "bucket = np.arange(len(arrays[0])).view(np.uint64) % np.uint64(buckets)",
     ),
     SourceMutant(
         "borders", "an exit is not the next entry", "nodes(target, 1)", "nodes(target, 0)"
@@ -161,8 +167,8 @@ MUTANTS = (
     SourceMutant(
         "causal",
         "sends may be out of order",
-        "yield from _out_of_order(part, key, np.stack(times[:4], 1), np.stack(times[4:], 1))",
-        "pass",
+        "found = [*_out_of_order(part, key, np.stack(times[:4], 1), np.stack(times[4:], 1))]",
+        "found = []",
     ),
     SourceMutant(
         "causal",
@@ -173,8 +179,8 @@ MUTANTS = (
     SourceMutant(
         "glossary",
         "the same message may be in two shares",
-        "mixed = (hashes[stream] + seq.astype(np.uint64)) * _MIX",
-        "mixed = np.arange(len(seq)).astype(np.uint64)",
+        "return mix(hashes[stream] + seq.astype(np.uint64))",
+        "return np.arange(len(seq)).astype(np.uint64)",
     ),
     SourceMutant(
         "requests",
@@ -215,8 +221,8 @@ MUTANTS = (
     SourceMutant(
         "numbers",
         "incarnations are not in order",
-        "return sorted(found.values())",
-        "return sorted(found.values(), key=lambda s: (*s[:3], -s.incarnation))",
+        "order = np.lexsort((incarnation, origin, group, run))",
+        "order = np.lexsort((-incarnation, origin, group, run))",
     ),
 )
 

@@ -79,7 +79,7 @@ def audit_in_loop(
     contents = Contents(rows.glossaries())
     small = split_small(history.groups, history.events, history.epochs, contents.runs)
     numbers = number_names(small, contents)
-    work = Loop(rows, translation(numbers, rows.glossaries()))
+    work = Loop(rows, translation(numbers, contents))
     facts, logs = gather(numbers, list(small.values()))
     sites_run = np.array([run for run, _ in numbers.sites], np.int64)
     sites = len(numbers.sites)

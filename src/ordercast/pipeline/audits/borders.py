@@ -1,51 +1,103 @@
-"""The driver joins what the parts tell about their borders.
+"""What the parts tell about their borders, joined.
 
 Positions: ranges without holes are put together. FIFO: the highest so far is carried into the next
-part. Order: when messages cross cuts, the parts are contracted to what reaches what, and tangles
-that go through several parts become hubs (docs/audit.md).
+part. Both grow with the history (parts by sites, or by families at each site), so they are divided
+by site and family and folded by workers; the driver gets what is left: a range per site, and the
+families that go down at a border. Order: when messages cross cuts, the driver contracts the parts
+to what reaches what, and tangles that go through several parts become hubs (docs/audit.md).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from ordercast.pipeline.audits.by_part import Carry, Crossing, Hubs
-from ordercast.pipeline.audits.evidence import Total
+from ordercast.pipeline.audits.causal import fold_sends
+from ordercast.pipeline.audits.evidence import Evidence, Total
 from ordercast.pipeline.audits.facts import SiteLog
-from ordercast.pipeline.audits.numbers import Ints
+from ordercast.pipeline.audits.numbers import Ints, mix
+from ordercast.pipeline.audits.packing import by_key
 from ordercast.pipeline.audits.places import PlaceColumns, starts
 from ordercast.pipeline.audits.tangles import components, sort_orders
 
 
-def carries(total: Total) -> dict[int, Carry]:
-    """Per part, the families of which an earlier part has a later message: nearly always none."""
-    part, key, first, top, position = total.table("fifo_border", 5)
-    found: dict[int, list[tuple[int, int, int]]] = {}
+def divide_borders(evidence: Evidence, buckets: int) -> Iterator[tuple[int, Evidence]]:
+    """Take the borders out of the evidence, divided by their keys into buckets."""
+    found: dict[int, Evidence] = {}
+    for name, columns in evidence.borders.items():
+        arrays = [np.frombuffer(column, np.int64) for column in columns]
+        bucket = mix(arrays[0].view(np.uint64)) % np.uint64(buckets)
+        for number, rows in by_key(bucket.astype(np.int64)):
+            found.setdefault(number, Evidence()).table(name, *(c[rows] for c in arrays))
+    evidence.borders = {}
+    yield from found.items()
+
+
+def fold_borders(pieces: Iterable[Evidence]) -> Evidence:
+    """Fold a bucket: all that any part told under its keys."""
+    told, evidence = Total(pieces), Evidence()
+    _fold_fifo(told, evidence)
+    site, low, high = told.table("ranges", 3)
+    evidence.table("ranges", *join_ranges(site, low, high))
+    fold_sends(told, evidence)
+    return evidence
+
+
+def _fold_fifo(told: Total, evidence: Evidence) -> None:
+    """The families of which an earlier part has a later message: nearly always none."""
+    key, part, first, top, position = told.table("fifo", 5)
+    if not len(key):
+        return
     order = np.lexsort((part, key))
-    highest: tuple[int, int, int] | None = None  # key, message, position
-    for row in order.tolist():
-        if highest is not None and highest[0] == key[row]:
-            if first[row] < highest[1]:
-                found.setdefault(int(part[row]), []).append(highest)
-            if top[row] < highest[1]:
-                continue
-        highest = (int(key[row]), int(top[row]), int(position[row]))
-    return {
-        number: Carry(*(np.array(column, np.int64) for column in zip(*own, strict=True)))
-        for number, own in found.items()
-    }
+    key, part, first, top, position = (c[order] for c in (key, part, first, top, position))
+    begins = starts(key)
+    segment = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(key))))
+    _, rank = np.unique(top, return_inverse=True)
+    value = segment * (len(key) + 1) + rank
+    is_highest = value == np.maximum.accumulate(value)
+    highest = np.maximum.accumulate(np.where(is_highest, np.arange(len(key)), 0))
+    before = np.concatenate(([0], highest[:-1]))
+    regresses = first < top[before]
+    regresses[begins] = False
+    rows = np.flatnonzero(regresses)
+    before = before[rows]
+    evidence.table("carry", part[rows], key[rows], top[before], position[before])
+
+
+def join_ranges(site: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
+    """The same positions in as few ranges as can be, in order."""
+    order = np.lexsort((low, site))
+    site, low, high = site[order], low[order], high[order]
+    begins = starts(site)
+    segment = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(site))))
+    values, rank = np.unique(high, return_inverse=True)
+    width = len(values) + 1
+    reached = np.maximum.accumulate(segment * width + rank) - segment * width
+    new = np.ones(len(site), bool)
+    new[1:] = low[1:] > values[reached[:-1]] + 1
+    new[begins] = True
+    at = np.flatnonzero(new)
+    ends = np.append(at[1:], len(site)) - 1 if len(at) else at
+    return site[at], low[at], values[reached[ends]]
+
+
+def carries(total: Total) -> dict[int, Carry]:
+    """Per part, the families of which an earlier part has a later message."""
+    part, *columns = total.table("carry", 4)
+    order = np.argsort(part, kind="stable")
+    found = np.split(order, starts(part[order])[1:]) if len(part) else []
+    return {int(part[own[0]]): Carry(*(c[own] for c in columns)) for own in found}
 
 
 def position_faults(total: Total, logs: Mapping[int, SiteLog]) -> dict[int, tuple[int, bool]]:
     """Sites with a missing or doubled position: (the first one, whether it is doubled)."""
-    site, low, high = total.table("ranges", 3)
-    order = np.lexsort((low, site))
+    site, low, high = join_ranges(*total.table("ranges", 3))
     doubled = dict(
         sorted(zip(*(c.tolist() for c in total.table("twice", 2)), strict=True), reverse=True)
     )
     faults: dict[int, tuple[int, bool]] = {}
     ranges: dict[int, list[tuple[int, int]]] = {number: [] for number in logs}
-    for row in order.tolist():
+    for row in range(len(site)):
         ranges.setdefault(int(site[row]), []).append((int(low[row]), int(high[row])))
     for number, own in sorted(ranges.items()):
         fault = _first_hole(own, logs.get(number, SiteLog()))
@@ -56,14 +108,8 @@ def position_faults(total: Total, logs: Mapping[int, SiteLog]) -> dict[int, tupl
     return faults
 
 
-def _first_hole(ranges: list[tuple[int, int]], log: SiteLog) -> int | None:
-    """The first position whose predecessor is missing."""
-    delivered: list[list[int]] = []
-    for low, high in ranges:
-        if delivered and low <= delivered[-1][1] + 1:
-            delivered[-1][1] = max(high, delivered[-1][1])
-        else:
-            delivered.append([low, high])
+def _first_hole(delivered: list[tuple[int, int]], log: SiteLog) -> int | None:
+    """The first position whose predecessor is missing; ranges in order that do not touch."""
     lows = np.array([low for low, _ in delivered], np.int64)
     filled = {0, *log.bases}
     top = max(filled)

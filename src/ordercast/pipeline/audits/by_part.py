@@ -1,8 +1,8 @@
 """The checks that follow the sites' orders, one part at a time: FIFO, positions, order.
 
-A part holds the rows of every site between two cuts. For the driver it tells its borders: which
-positions it has, how far each family has come, and, when messages cross cuts, which border or
-message reaches which (docs/audit.md).
+A part holds the rows of every site between two cuts. It tells its borders: which positions it has
+and how far each family has come, which is folded over all parts before the driver sees it; and,
+when messages cross cuts, which border or message reaches which (docs/audit.md).
 """
 
 from dataclasses import dataclass
@@ -119,10 +119,10 @@ def judge_fifo(
         # The last row with the highest message; equal ones are repeats and stand together.
         is_top = rank == top[segment]
         last = np.maximum.reduceat(np.where(is_top, np.arange(len(keys)), -1), begins)
-        evidence.table(
-            "fifo_border",
-            np.full(len(begins), part),
+        evidence.border(
+            "fifo",
             keys[begins],
+            np.full(len(begins), part),
             messages[begins],
             messages[last],
             rows.place.position[order[last]],
@@ -176,7 +176,7 @@ def tell_positions(rows: PartRows, facts: Facts, evidence: Evidence) -> None:
     nth = np.arange(len(begins)) - np.repeat(of_site, np.diff(np.append(of_site, len(begins))))
     allowed = np.array([facts.gap_counts.get(int(s), 0) + 3 for s in sites[of_site]], np.int64)
     told = nth <= np.repeat(allowed, np.diff(np.append(of_site, len(begins))))
-    evidence.table("ranges", sites[told], position[begins[told]], position[ends[told]])
+    evidence.border("ranges", sites[told], position[begins[told]], position[ends[told]])
 
 
 def judge_order(

@@ -88,13 +88,13 @@ def tell_sends(
     )
     first, last = first_places(origin, time), last_places(origin, time)
     here = np.full(len(first.keys), part)
-    evidence.table("send_times", here, first.keys, *first.places, *last.places)
+    evidence.border("send_times", first.keys, here, *first.places, *last.places)
     zero = np.zeros(len(rows), np.int64)
     number = PlaceColumns(columns["message"][rows], zero, zero, zero)
     family = streams.family[stream]
     first, last = first_places(family, number), last_places(family, number)
     here = np.full(len(first.keys), part)
-    evidence.table("send_numbers", here, first.keys, first.places[0], last.places[0])
+    evidence.border("send_numbers", first.keys, here, first.places[0], last.places[0])
     latest = int(cuts.part_of(origin, position).max())
     if latest > part:
         evidence.table("knew", np.array([part]), np.array([latest]))
@@ -103,10 +103,16 @@ def tell_sends(
 def ranges_to_merge(total: Total) -> Iterator[tuple[int, int]]:
     """Parts between which a message may have happened before one of an earlier part."""
     yield from zip(*(column.tolist() for column in total.table("knew", 2)), strict=True)
-    part, key, *times = total.table("send_times", 10)
-    yield from _out_of_order(part, key, np.stack(times[:4], 1), np.stack(times[4:], 1))
-    part, key, low, high = total.table("send_numbers", 4)
-    yield from _out_of_order(part, key, low[:, None], high[:, None])
+    yield from zip(*(column.tolist() for column in total.table("out_of_order", 2)), strict=True)
+
+
+def fold_sends(borders: Total, evidence: Evidence) -> None:
+    """Of the sends that all parts told, those out of order."""
+    key, part, *times = borders.table("send_times", 10)
+    found = [*_out_of_order(part, key, np.stack(times[:4], 1), np.stack(times[4:], 1))]
+    key, part, low, high = borders.table("send_numbers", 4)
+    found += _out_of_order(part, key, low[:, None], high[:, None])
+    evidence.table("out_of_order", *np.array(sorted(set(found)), np.int64).reshape(-1, 2).T)
 
 
 def _out_of_order(part: Ints, key: Ints, low: Ints, high: Ints) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,10 @@ clock is asked: the sample (all rows of some messages) is merged as in `check.ta
 message's *depth*, one more than that of the messages just before it, is a logical clock. The rows
 up to a depth are closed in the sample: no message is on both sides. Other messages may lie between
 two sampled rows; the rows around a cut show them, and the cut is pulled down below each.
+
+The sample is a fixed fraction of the history, so that the rows around a cut are as many however
+long the history is. It is merged by workers, a *section* of a few parts at a time; where sections
+begin is guessed in the same way at the driver, from a part of the sample that does not grow.
 """
 
 from collections import defaultdict
@@ -21,7 +25,8 @@ from ordercast.pipeline.audits.numbers import Columns, Ints
 from ordercast.pipeline.audits.places import spread, starts
 
 ROWS_PER_PART = 250_000
-SAMPLE_ROWS = 200_000
+PARTS_PER_SECTION = 32
+BORDER_ROWS = 100_000  # of the sample, from which the driver guesses where sections begin
 _MARGIN = 8  # so many sampled rows on either side of a cut are looked at
 _MOST_FORCED = 20_000
 _LOWEST = np.iinfo(np.int64).min
@@ -121,46 +126,156 @@ class Windows:
         }
 
 
-def guess(sample: Columns, shares: Shares, sites_run: Ints) -> Windows:
-    """`sample` holds first deliveries of some messages at cut sites, sorted by site and place."""
+@dataclass(frozen=True)
+class Guesses:
+    """Guesses at the cuts of a section of a run: by site (sorted) and cut."""
+
+    sites: Ints
+    low: Ints
+    at: Ints
+    high: Ints
+
+
+def guess(
+    sample: Columns, count: int, parts: int, limits: tuple[Ints, Ints, Ints] | None = None
+) -> Guesses:
+    """The first `count` cuts of a section that is to have so many parts.
+
+    `sample` holds first deliveries of some messages of one run, sorted by site and place. `limits`,
+    if it is one of several sections: per row, the positions of its site after which the section
+    begins and up to which it goes, and the last one to look at. Rows on either side of a section
+    are in its sample, too: depths are right only after some rows of every site.
+    """
     depth = _depths(sample["site"], sample["message"])
-    most = int(shares.cuts.max())
+    begins = starts(sample["site"])
+    ends = np.append(begins[1:], len(depth))
+    if limits is None:
+        unlimited = np.full(len(depth), _HIGHEST)
+        limits = (np.full(len(depth), _LOWEST), unlimited, unlimited)
+    floor, _, ceiling = (limit[begins] for limit in limits)
+    taken = depth >= 0
+    before = int(np.count_nonzero(taken & (sample["position"] <= limits[0])))
+    within = int(np.count_nonzero(taken & (sample["position"] <= limits[1]))) - before
+    every = np.sort(depth[taken])
+    at = np.minimum(before + np.arange(1, count + 1) * within // parts, max(len(every) - 1, 0))
+    levels = every[at] if len(every) else np.zeros(count, np.int64)
+    found = np.empty((3, len(begins), count), np.int64)
+    for row, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        own = begin + np.flatnonzero(taken[begin:end])
+        inside = np.searchsorted(depth[own], levels, side="right")
+        position = sample["position"][own]
+        padded = np.concatenate([[_LOWEST] * (_MARGIN + 1), position, [_HIGHEST] * (_MARGIN + 1)])
+        beyond = padded[inside + _MARGIN + 1]
+        found[1, row] = np.minimum(np.where(beyond == _HIGHEST, beyond, beyond - 1), ceiling[row])
+        low = padded[inside]
+        found[0, row] = np.where(low == _LOWEST, np.minimum(floor[row], found[1, row]), low)
+        found[2, row] = np.minimum(padded[inside + 2 * _MARGIN + 1], ceiling[row])
+    return Guesses(sample["site"][begins], *found)
+
+
+@dataclass(frozen=True)
+class Sections:
+    """How each run is divided for the search, and about where. A run that is not cut has none."""
+
+    first: Ints  # by site: the number of its run's first section, -1 for none
+    count: Ints  # by site: how many sections its run has
+    parts: Ints  # by site: how many parts its run has
+    row: Ints  # by site: its row of the tables, -1 for none
+    lows: Ints  # after these positions rows are in the sample of the next section, too
+    borders: Ints  # the positions up to which sections go
+    highs: Ints  # up to these positions rows of the next section are in this one's sample, too
+    size: int = PARTS_PER_SECTION
+
+    def divide(self, sample: Columns) -> Columns:
+        """Each row once for every section that it is in: the section is in the column `section`."""
+        rows = np.flatnonzero(self.first[sample["site"]] >= 0)
+        site, position = sample["site"][rows], sample["position"][rows]
+        least, most = np.zeros((2, len(rows)), np.int64)
+        cut = np.flatnonzero(self.row[site] >= 0)
+        if len(cut):
+            at = (self.row[site[cut]], position[cut])
+            least[cut], most[cut] = count_below(self.highs, *at), count_below(self.lows, *at)
+        owner, nth = spread(most - least + 1)
+        found = {name: column[rows[owner]] for name, column in sample.items()}
+        found["section"] = self.first[site[owner]] + least[owner] + nth
+        return found
+
+    def guess(self, sample: Columns, section: int) -> tuple[int, Guesses]:
+        """The number of its first cut, and the guesses; from all sampled rows of the section."""
+        site = int(sample["site"][0])
+        nth, parts = section - int(self.first[site]), int(self.parts[site])
+        begin = nth * self.size
+        own = min(self.size, parts - begin)
+        count = own if begin + own < parts else own - 1
+        sites = np.flatnonzero(self.first == self.first[site])
+        floor, top, ceiling = self._limits(sites, nth)
+        at = np.searchsorted(sites, sample["site"])
+        found = guess(sample, count, own, (floor[at], top[at], ceiling[at]))
+        # A site without a sampled row has few rows in the section: all of them are looked at.
+        low, cut, high = (np.repeat(c[:, None], count, axis=1) for c in (floor, top, ceiling))
+        known = np.searchsorted(sites, found.sites)
+        low[known], cut[known], high[known] = found.low, found.at, found.high
+        return begin, Guesses(sites, low, cut, high)
+
+    def _limits(self, sites: Ints, nth: int) -> tuple[Ints, Ints, Ints]:
+        """By site: after which position the section begins, how far it goes, and how far rows of
+        the next one are in the sample."""
+        floor, top, ceiling = (
+            np.full(len(sites), limit, np.int64) for limit in (_LOWEST, _HIGHEST, _HIGHEST)
+        )
+        rows = self.row[sites]
+        if (rows >= 0).all() and len(rows):
+            if nth:
+                floor = self.borders[rows, nth - 1]
+            if nth < int(self.count[sites[0]]) - 1:
+                top, ceiling = self.borders[rows, nth], self.highs[rows, nth]
+        return floor, top, ceiling
+
+
+def plan_sections(shares: Shares, sites_run: Ints, size: int = PARTS_PER_SECTION) -> Sections:
+    """Sections without places; where every run has one, they need none."""
+    parts = shares.cuts + 1
+    count = np.where(parts > 1, -(-parts // size), 0)
+    runs, at = np.unique(sites_run, return_index=True)
+    ends = np.cumsum(count[at])
+    first = (ends - count[at])[np.searchsorted(runs, sites_run)]
+    none = np.full(len(parts), -1, np.int64)
+    empty = np.empty((0, 0), np.int64)
+    return Sections(np.where(count > 0, first, -1), count, parts, none, empty, empty, empty, size)
+
+
+def place_sections(sections: Sections, sample: Columns, sites_run: Ints) -> Sections:
+    """Guess where sections begin, from first deliveries of some messages, as `guess` wants them."""
+    row = np.full(len(sections.first), -1, np.int64)
+    wide = np.flatnonzero(sections.count > 1)
+    row[wide] = np.arange(len(wide))
+    shape = (len(wide), int(sections.count.max()) - 1)
+    lows, borders, highs = (np.full(shape, _HIGHEST, np.int64) for _ in range(3))
+    runs = sites_run[sample["site"]]
+    for run in np.unique(sites_run[wide]).tolist():
+        own = {name: column[runs == run] for name, column in sample.items()}
+        count = int(sections.count[sites_run == run][0])
+        if not len(own["site"]):
+            continue
+        found = guess(own, count - 1, count)
+        for table, guessed in ((lows, found.low), (borders, found.at), (highs, found.high)):
+            table[row[found.sites], : count - 1] = np.maximum.accumulate(guessed, axis=1)
+    return replace(sections, row=row, lows=lows, borders=borders, highs=highs)
+
+
+def windows(shares: Shares, guesses: Iterable[tuple[int, Guesses]]) -> Windows:
+    """All guesses in one table. Windows never go down, so a wide one may make others wider."""
     cut_sites = np.flatnonzero(shares.cuts > 0)
     row = np.full(len(shares.first), -1, np.int64)
     row[cut_sites] = np.arange(len(cut_sites))
-    shape = (len(cut_sites), most)
-    low = np.full(shape, _LOWEST, np.int64)
-    at = np.full(shape, _HIGHEST, np.int64)
-    high = np.full(shape, _HIGHEST, np.int64)
-    levels = _levels(sample, depth, shares, sites_run)
-    begins = starts(sample["site"])
-    for own in np.split(np.arange(len(depth)), begins[1:]) if len(depth) else ():
-        site = int(sample["site"][own[0]])
-        count = int(shares.cuts[site])
-        position, mine = sample["position"][own], depth[own]
-        taken = np.flatnonzero(mine >= 0)
-        position, mine = position[taken], mine[taken]
-        if not len(mine):
-            continue
-        inside = np.searchsorted(mine, levels[int(sites_run[site])], side="right")
-        padded = np.concatenate([[_LOWEST] * (_MARGIN + 1), position, [_HIGHEST] * (_MARGIN + 1)])
-        beyond = padded[inside + _MARGIN + 1]
-        at[row[site], :count] = np.where(beyond == _HIGHEST, _HIGHEST, beyond - 1)
-        low[row[site], :count] = padded[np.maximum(inside, 0)]
-        high[row[site], :count] = padded[np.minimum(inside + 2 * _MARGIN + 1, len(padded) - 1)]
-    return Windows(row, low, at, high)
-
-
-def _levels(sample: Columns, depth: Ints, shares: Shares, sites_run: Ints) -> dict[int, Ints]:
-    """Per run, the depths that divide its sampled rows into equal shares."""
-    runs = sites_run[sample["site"]]
-    found = {}
-    for run in np.unique(sites_run[shares.cuts > 0]).tolist():
-        count = int(shares.cuts[sites_run == run][0])
-        own = np.sort(depth[(runs == run) & (depth >= 0)])
-        at = np.arange(1, count + 1) * len(own) // (count + 1)
-        found[run] = own[at] if len(own) else np.zeros(count, np.int64)
-    return found
+    shape = (len(cut_sites), int(shares.cuts.max()))
+    low, at, high = (np.full(shape, unknown, np.int64) for unknown in (_LOWEST, _HIGHEST, _HIGHEST))
+    for begin, found in guesses:
+        span = slice(begin, begin + found.at.shape[1])
+        for table, own in ((low, found.low), (at, found.at), (high, found.high)):
+            table[row[found.sites], span] = own
+    low = np.minimum.accumulate(low[:, ::-1], axis=1)[:, ::-1]
+    return Windows(row, low, at, np.maximum.accumulate(high, axis=1))
 
 
 def _depths(sites: Ints, messages: Ints) -> Ints:

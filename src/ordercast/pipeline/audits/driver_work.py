@@ -6,11 +6,11 @@ takes longer than judging.
 
 from collections.abc import Iterable
 
-import msgspec
 import pyarrow as pa
 
+from ordercast.pipeline.audits.borders import divide_borders, fold_borders
 from ordercast.pipeline.audits.evidence import Evidence
-from ordercast.pipeline.audits.glossary import GLOSSARY, Glossary, Translation, scatter
+from ordercast.pipeline.audits.glossary import Translation, scatter
 from ordercast.pipeline.audits.listing import SCHEMA, Namer
 from ordercast.pipeline.audits.packing import divide, join, unpack
 from ordercast.pipeline.audits.requests import Clients
@@ -22,15 +22,15 @@ class Gathered:
 
     def __init__(self, tables: Iterable[tuple[pa.Table, int]], shares: int = 1) -> None:
         self.shares: dict[int, list[bytes]] = {}
-        self._glossaries: list[Glossary] = []
+        self._glossaries: list[bytes] = []
         for table, kind in tables:
             for share, value in scatter(table, kind, shares):
-                if share == GLOSSARY:
-                    self._glossaries.append(msgspec.msgpack.decode(value, type=Glossary))
+                if share < 0:
+                    self._glossaries.append(value)
                 else:
                     self.shares.setdefault(share, []).append(value)
 
-    def glossaries(self) -> list[Glossary]:
+    def glossaries(self) -> list[bytes]:
         return self._glossaries
 
     def close(self) -> None:
@@ -57,7 +57,13 @@ class DriverWork:
                 requests.setdefault(share, []).append(packed)
             for part, packed in divide(rows, "part", PART_COLUMNS) if rows else ():
                 parts.setdefault(part, []).append(packed)
-        found += [task.judge_part(join(map(unpack, values))) for values in parts.values()]
+        borders: dict[int, list[Evidence]] = {}
+        for values in parts.values():
+            evidence = task.judge_part(join(map(unpack, values)))
+            found.append(evidence)
+            for bucket, border in divide_borders(evidence, task.cuts.parts):
+                borders.setdefault(bucket, []).append(border)
+        found += map(fold_borders, borders.values())
         found += map(task.judge_requests, requests.values())
         return found
 

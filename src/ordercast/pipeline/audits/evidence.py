@@ -1,7 +1,8 @@
 """Evidence: what the judge of a share counted, its smallest witnesses, and tables for the driver.
 
 Evidence travels from a worker to the driver as one MessagePack object; arrays in it are bytes.
-Counts are added; of the witnesses, the one with the smallest key stays.
+Counts are added; of the witnesses, the one with the smallest key stays. What a part tells about its
+borders is not for the driver: it is folded first, for there is much of it (`borders.py`).
 """
 
 from collections.abc import Iterable
@@ -32,11 +33,13 @@ class Witnessed(msgspec.Struct):
 
 
 class Evidence(msgspec.Struct):
-    """By check; `tables` are columns of integers that the driver puts together."""
+    """By check; `tables` are columns of integers that the driver puts together. In `borders` the
+    first column is a key: what has the same key is folded together."""
 
     counts: dict[str, int] = {}
     checks: dict[str, Witnessed] = {}
     tables: dict[str, list[bytes]] = {}
+    borders: dict[str, list[bytes]] = {}
     names: list[str] = []  # of clients, which have numbers nowhere else
 
     def count(self, name: str, number: int) -> None:
@@ -54,6 +57,12 @@ class Evidence(msgspec.Struct):
     def table(self, name: str, *columns: Ints) -> None:
         if len(columns[0]):
             self.tables[name] = [np.ascontiguousarray(c, np.int64).tobytes() for c in columns]
+
+    def border(self, name: str, keys: Ints, *columns: Ints) -> None:
+        if len(keys):
+            self.borders[name] = [
+                np.ascontiguousarray(c, np.int64).tobytes() for c in (keys, *columns)
+            ]
 
 
 def encode(evidence: Evidence) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ordercast.history.reader import present_columns
@@ -29,8 +30,9 @@ class RowGroup:
     number: int
     rows: int
 
-    def tables(self, rows: int) -> Iterator[pa.Table]:
-        """The columns that the audit reads, with our types, so many rows at a time."""
+    def tables(self, rows: int, runs: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The columns that the audit reads, with our types, so many rows at a time; of these runs
+        only, if any are given."""
         columns = [column for column in TABLES[self.table].columns if column.name not in UNUSED]
         try:
             with pq.ParquetFile(self.path) as file:
@@ -38,9 +40,16 @@ class RowGroup:
                 names = [column.name for column in present]
                 for batch in file.iter_batches(rows, row_groups=[self.number], columns=names):
                     arrays = [batch.column(c.name).cast(arrow_type(c)) for c in present]
-                    yield pa.table(arrays, names)
+                    table = pa.table(arrays, names)
+                    yield table if runs is None else _of_runs(table, runs)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise unreadable(self.path, error) from None
+
+
+def _of_runs(table: pa.Table, runs: Sequence[str]) -> pa.Table:
+    if "run" not in table.column_names:
+        return table.slice(0, 0)
+    return table.filter(pc.is_in(table.column("run"), pa.array(runs, pa.string())))
 
 
 def unreadable(path: str | Path, error: Exception) -> ConfigError:

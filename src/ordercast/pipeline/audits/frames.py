@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote
 
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
@@ -15,11 +16,12 @@ from ordercast.history.reader import (
     check_epoch,
     check_event,
     read_meta,
+    refuse_partition,
     require_history,
     table_files,
 )
 from ordercast.history.rows import EpochRow, Event, GroupRow
-from ordercast.history.tables import BINARY, BOOL, INT32, INT64, STRING, TABLES
+from ordercast.history.tables import BINARY, BOOL, INT32, INT64, STRING, TABLES, Table
 from ordercast.history.writer import META_FILE
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.audits.files import UNUSED, RowGroup, check_file
@@ -68,6 +70,13 @@ def normal(table: str, frame: "DataFrame | None") -> "DataFrame":
     return frame.select(*columns)
 
 
+def of_runs(frame: "DataFrame", runs: Sequence[str] | None) -> "DataFrame":
+    """The rows of these runs; all, if none are given."""
+    if runs is None:
+        return frame
+    return frame.where(f.col("run").isin(list(runs)) if "run" in frame.columns else f.lit(False))
+
+
 def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[AnyRow]:
     """A small table as rows of the history format, with its values checked."""
     if frame is None:
@@ -110,7 +119,16 @@ def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFr
         # Files may lie in folders of their own; these are no columns.
         reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
         frames[name] = reader.parquet(f"{place.uri.rstrip('/')}/{name}")
+        if place.groups is None:
+            _refuse_partitions(frames[name], table)
     return frames
+
+
+def _refuse_partitions(frame: "DataFrame", table: Table) -> None:
+    optional = [column.name for column in table.columns if column.optional]
+    for uri in frame.inputFiles():
+        for column in optional:
+            refuse_partition(unquote(uri).split("/"), column, uri)
 
 
 def check_place(history: str) -> HistoryPlace:

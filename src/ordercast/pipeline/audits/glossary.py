@@ -1,33 +1,46 @@
 """From the names that the tables hold to the numbers of the audit.
 
-A batch of a table's rows is divided into shares by message before names have numbers. Names are
-numbered within the batch; the batch tells them once, as a *glossary*, whose digest the packed rows
-carry. When all glossaries are known, everything gets its number, and the translation reads the rows
-with it. So the tables themselves are read only once.
+A batch of a table's rows is divided into shares by message before names have numbers: packed rows
+carry the ids of their sites and streams (`numbers.py`). What the ids stand for, the batch tells in
+*glossaries*, divided by id. The glossaries of all batches are folded where they are, so that the
+driver sees each name once. When all names are known everything gets its number, and the translation
+reads the rows with it. So the tables themselves are read only once.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ordercast.check.runs import split_runs
 from ordercast.history.rows import EpochRow, Event, GroupRow, History, Sent, no_request
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.audits.numbers import Columns, Ints, Numbers, Run, StreamSpan, number
+from ordercast.pipeline.audits.numbers import (
+    STREAM,
+    Columns,
+    Hashes,
+    Ids,
+    Ints,
+    Numbers,
+    Run,
+    StreamArrays,
+    ids_of,
+    mix,
+    number,
+    two_names,
+)
 from ordercast.pipeline.audits.packing import by_key, pack, unpack
 from ordercast.pipeline.audits.requests import Clients, read_requests, unasked
 from ordercast.pipeline.audits.rows import DELIVERED, SENT
 
-StreamName = tuple[Run, str, str, int]  # run, group, origin, incarnation
 Site = tuple[Run, str]
-GLOSSARY, SAMPLE = -1, -2  # instead of a share
+SAMPLE = -(1 << 24)  # sampled rows have keys up to this one, glossaries the other negative keys
+SAMPLE_EVERY = 40  # one message in so many is looked at for cuts
+_STREAMS_PER_GLOSSARY = 1_024
 _PLACED = ("stream", "seq", "site", "position", "attempt", "epoch")
 _PACKED = (*_PLACED, "ns", "digest", "has_digest")
 _OPTIONAL = {
@@ -36,8 +49,7 @@ _OPTIONAL = {
     for column in TABLES[table].columns
     if column.optional
 }
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_MOST = np.iinfo(np.int64).max
+_NAMES = ["id", *STREAM]
 
 # Where the columns of a row come from, by kind: a send stands at its origin, after a row of it.
 _SOURCES: Mapping[int, Mapping[str, str]] = {
@@ -50,35 +62,70 @@ _SOURCES: Mapping[int, Mapping[str, str]] = {
         "ns": "sent_ns",
     },
 }  # fmt: skip
+_TABLE = {DELIVERED: "deliveries", SENT: "sent"}
 
 
 class Glossary(msgspec.Struct):
-    """The names of a batch in order, with the rows at each site and the seqs of each stream."""
+    """Names of one batch or of several: sites with their deliveries, and streams as an Arrow table
+    (`id`, the columns of STREAM, `first`, `last`)."""
 
-    digest: int
-    kind: int
-    sites: list[Site]
-    rows: list[int]
-    streams: list[StreamName]
-    first: list[int]
-    last: list[int]
-    null: str = ""  # a column with a null where there may be none
+    sites: list[Site] = []
+    rows: list[int] = []
+    streams: bytes = b""
     asked: int = 0  # rows that name a client
-    no_request: str = ""  # a column with a null in a row that names a client
+    wrong: str = ""  # what is wrong with a table
 
 
 def scatter(
-    table: pa.Table, kind: int, shares: int, sample_every: int = 0
+    table: pa.Table, kind: int, shares: int, sample: bool = False
 ) -> Iterator[tuple[int, bytes]]:
-    """Shares with their packed rows; before them the glossary, and the places of all deliveries of
-    one message in so many."""
+    """Shares with their packed rows; before them glossaries and, if wanted, the places of all
+    deliveries of one message in SAMPLE_EVERY, both with negative keys."""
     if not table.num_rows:
         return
-    null = _first_null(table)
-    if null:
-        glossary = Glossary(0, kind, [], [], [], [], [], null)
-        yield GLOSSARY, msgspec.msgpack.encode(glossary)
+    wrong = _first_null(table, kind)
+    requests = read_requests(table)
+    if not wrong and requests.null:
+        wrong = str(no_request(_TABLE[kind], requests.null))
+    if wrong:
+        yield _key(1, 0), msgspec.msgpack.encode(Glossary(wrong=wrong))
         return
+    columns = _numeric(table, kind) | requests.columns
+    if "run" not in table.column_names:
+        table = table.append_column("run", pa.nulls(table.num_rows, pa.string()))
+    site_source = ("run", _SOURCES[kind]["site"])
+    site_ids, site_rows, columns["site"] = ids_of(table, site_source)
+    stream_ids, stream_rows, columns["stream"] = ids_of(table, STREAM)
+    names = table.select(site_source).take(site_rows)
+    sites = list(zip(*(names.column(i).to_pylist() for i in (0, 1)), strict=True))
+    counts = np.bincount(columns["site"], minlength=len(sites))
+    told = Glossary(sites, (counts * (kind == DELIVERED)).tolist(), asked=requests.rows)
+    streams = table.select(STREAM).take(stream_rows)
+    streams = streams.add_column(0, "id", pa.array(stream_ids))
+    for name, extreme in (("first", np.minimum), ("last", np.maximum)):
+        found = columns["seq"][stream_rows]
+        extreme.at(found, columns["stream"], columns["seq"])
+        streams = streams.append_column(name, pa.array(found))
+    yield from _divide_names(told, streams, stream_ids)
+    mixed = _mixed(stream_ids.view(np.uint64), columns["stream"], columns["seq"])
+    piece = _Piece(kind, columns, site_ids, stream_ids)
+    if sample and kind == DELIVERED:
+        rows = np.flatnonzero((mixed >> np.uint64(8)) % np.uint64(SAMPLE_EVERY) == 0)
+        share = int(mixed[rows[0]] % np.uint64(shares)) if len(rows) else 0
+        yield SAMPLE - share, piece.packed(rows, _PLACED, [])
+    for share, rows in by_key((mixed % np.uint64(shares)).astype(np.int64)):
+        own = {name: columns[name][rows] for name in requests.columns}
+        clients = requests.renumber(own)
+        yield share, piece.packed(rows, _PACKED, clients, own)
+
+
+def _first_null(table: pa.Table, kind: int) -> str:
+    names = (name for name in table.column_names if name not in _OPTIONAL)
+    null = next((name for name in names if table.column(name).null_count), None)
+    return f"{_TABLE[kind]}: field {null!r}: null in some row" if null else ""
+
+
+def _numeric(table: pa.Table, kind: int) -> Columns:
     columns = {
         name: table.column(source).to_numpy()
         for name, source in _SOURCES[kind].items()
@@ -91,91 +138,76 @@ def scatter(
         digests = table.column("digest")
         columns["has_digest"] = digests.is_valid().to_numpy().astype(np.int64)
         columns["digest"] = digests.fill_null(0).to_numpy()
-    if "run" not in table.column_names:
-        table = table.append_column("run", pa.nulls(table.num_rows, pa.string()))
-    sites, columns["site"] = _number(table, ("run", _SOURCES[kind]["site"]))
-    streams, columns["stream"] = _number(table, ("run", "group_name", "origin", "incarnation"))
-    requests = read_requests(table)
-    columns |= requests.columns
-    glossary = Glossary(
-        digest=_digest([kind, sites, streams]),
-        kind=kind,
-        sites=sites,
-        rows=np.bincount(columns["site"], minlength=len(sites)).tolist(),
-        streams=streams,
-        first=_extremes(np.minimum, _MOST, columns["stream"], columns["seq"], len(streams)),
-        last=_extremes(np.maximum, -_MOST, columns["stream"], columns["seq"], len(streams)),
-        asked=requests.rows,
-        no_request=requests.null,
-    )
-    yield GLOSSARY, msgspec.msgpack.encode(glossary)
-    mixed = _mixed(streams, columns["stream"], columns["seq"])
-    if sample_every and kind == DELIVERED:
-        rows = np.flatnonzero((mixed >> np.uint64(8)) % np.uint64(sample_every) == 0)
-        sample = pack({name: columns[name][rows] for name in _PLACED})
-        yield SAMPLE, msgspec.msgpack.encode((glossary.digest, sample, []))
-    names = (*_PACKED, *requests.columns)
-    for share, rows in by_key((mixed % np.uint64(shares)).astype(np.int64)):
-        own = {name: columns[name][rows] for name in names}
-        clients = requests.renumber(own)
-        yield share, msgspec.msgpack.encode((glossary.digest, pack(own), clients))
+    return columns
 
 
-def _first_null(table: pa.Table) -> str:
-    names = (name for name in table.column_names if name not in _OPTIONAL)
-    return next((name for name in names if table.column(name).null_count), "")
-
-
-def _number(table: pa.Table, columns: tuple[str, ...]) -> tuple[list[Any], Ints]:
-    """The distinct combinations of these columns in order, and which of them each row has."""
-    names: list[tuple[Any, ...]] = [()]
-    code = np.zeros(table.num_rows, np.int64)
-    for column in columns:
-        encoded = table.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
-        values = encoded.dictionary.to_pylist()
-        code = code * len(values) + encoded.indices.to_numpy()
-        encoded = pa.array(code).dictionary_encode()
-        combined = (divmod(number, len(values)) for number in encoded.dictionary.to_pylist())
-        names = [(*names[before], values[own]) for before, own in combined]
-        code = encoded.indices.to_numpy().astype(np.int64)
-    order = sorted(range(len(names)), key=lambda i: _sortable(names[i]))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return [names[i] for i in order], place[code]
-
-
-def _sortable(name: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A missing run before all others."""
-    return (name[0] is not None, name[0] or "", *name[1:])
-
-
-def _digest(names: object) -> int:
-    digest = hashlib.blake2b(msgspec.msgpack.encode(names), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
-
-
-def _extremes(which: np.ufunc, start: int, streams: Ints, seqs: Ints, count: int) -> list[int]:
-    found = np.full(count, start, np.int64)
-    which.at(found, streams, seqs)
-    return list(found.tolist())
-
-
-def _mixed(streams: list[StreamName], stream: Ints, seq: Ints) -> npt.NDArray[np.uint64]:
+def _mixed(hashes: Hashes, stream: Ints, seq: Ints) -> Hashes:
     """A hash of the name and the seq, the same wherever a message appears."""
-    hashes = np.array([_digest(name) for name in streams], np.uint64)
-    mixed = (hashes[stream] + seq.astype(np.uint64)) * _MIX
-    mixed ^= mixed >> np.uint64(32)
-    return mixed
+    return mix(hashes[stream] + seq.astype(np.uint64))
+
+
+def _key(buckets: int, bucket: int) -> int:
+    """Of a glossary: every bucket of every division has its own."""
+    return -(buckets + bucket)
+
+
+def _divide_names(told: Glossary, streams: pa.Table, ids: Ints) -> Iterator[tuple[int, bytes]]:
+    """One glossary, or so many that none is large: a power of two, by the id of the stream."""
+    buckets = 1
+    while buckets * _STREAMS_PER_GLOSSARY < len(ids) and buckets < 1 << 20:
+        buckets *= 2
+    for bucket, rows in by_key((ids.view(np.uint64) % np.uint64(buckets)).astype(np.int64)):
+        told.streams = _as_bytes(streams.take(pa.array(rows)))
+        yield _key(buckets, bucket), msgspec.msgpack.encode(told)
+        told = Glossary()
+
+
+def _as_bytes(streams: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, streams.schema) as writer:
+        writer.write_table(streams.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def _as_table(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A batch, of which packed rows are made."""
+
+    kind: int
+    columns: Columns
+    site_ids: Ints
+    stream_ids: Ints
+
+    def packed(
+        self,
+        rows: Ints,
+        names: Sequence[str],
+        clients: Sequence[str | None],
+        asked: Columns | None = None,
+    ) -> bytes:
+        own = {name: self.columns[name][rows] for name in names} | (asked or {})
+        ids = []
+        for name, every in (("site", self.site_ids), ("stream", self.stream_ids)):
+            used, own[name] = np.unique(own[name], return_inverse=True)
+            ids.append(every[used].tobytes())
+        return msgspec.msgpack.encode((self.kind, *ids, pack(own), clients))
+
+
+_PIECE = msgspec.msgpack.Decoder(tuple[int, bytes, bytes, bytes, list[str | None]])
 
 
 @dataclass(frozen=True)
 class Translation:
-    """By glossary: what to add to a seq to get the message, and the numbers of the sites. `asked`:
-    whether any row names a client."""
+    """From the ids in packed rows to numbers. `asked`: whether any row names a client."""
 
-    bases: Mapping[int, Ints]
-    sites: Mapping[int, Ints]
-    kinds: Mapping[int, int]
+    site_ids: Ids
+    stream_ids: Ids
+    streams: StreamArrays
     asked: bool
 
     def read(self, data: bytes, clients: Clients) -> Columns:
@@ -194,45 +226,66 @@ class Translation:
         rows = columns["kind"] == DELIVERED
         return columns if rows.all() else {name: c[rows] for name, c in columns.items()}
 
+    @cached_property
+    def _bases(self) -> Ints:
+        """By stream: what to add to a seq to get the message."""
+        return self.streams.offsets[:-1] - self.streams.first_seq
+
     def _read(self, data: bytes, names: Sequence[str] | None) -> tuple[Columns, list[str | None]]:
-        digest, packed, clients = _PIECE.decode(data)
-        if digest not in self.kinds:
-            raise ConfigError("the tables change while they are read: cache or write them first")
+        kind, sites, streams, packed, clients = _PIECE.decode(data)
         columns = unpack(packed, names)
         stream, seq = columns.pop("stream"), columns.pop("seq")
-        columns["message"] = self.bases[digest][stream] + seq
-        columns["site"] = self.sites[digest][columns["site"]]
-        columns["kind"] = np.full(len(seq), self.kinds[digest], np.int64)
+        site_numbers = _known(self.site_ids, sites)
+        columns["message"] = self._bases[_known(self.stream_ids, streams)][stream] + seq
+        columns["site"] = site_numbers[columns["site"]]
+        columns["kind"] = np.full(len(seq), kind, np.int64)
         return columns, clients
 
 
-_PIECE = msgspec.msgpack.Decoder(tuple[int, bytes, list[str | None]])
+def _known(ids: Ids, wanted: bytes) -> Ints:
+    found = ids.find(np.frombuffer(wanted, np.int64))
+    if (found < 0).any():
+        raise ConfigError("the tables change while they are read: cache or write them first")
+    return found
 
 
-_TABLE = {DELIVERED: "deliveries", SENT: "sent"}
+def fold_glossaries(values: Iterable[bytes]) -> Glossary:
+    """Several glossaries as one: each site and each stream once."""
+    every = [msgspec.msgpack.decode(value, type=Glossary) for value in values]
+    rows: dict[Site, int] = {}
+    for glossary in every:
+        for site, count in zip(glossary.sites, glossary.rows, strict=True):
+            rows[site] = rows.get(site, 0) + count
+    wrong = min((glossary.wrong for glossary in every if glossary.wrong), default="")
+    streams = [_as_table(glossary.streams) for glossary in every if glossary.streams]
+    return Glossary(
+        list(rows),
+        list(rows.values()),
+        _as_bytes(_each_once(streams)) if streams else b"",
+        sum(glossary.asked for glossary in every),
+        wrong,
+    )
+
+
+def _each_once(pieces: Sequence[pa.Table]) -> pa.Table:
+    extremes = [("first", "min"), ("last", "max")]
+    found = pa.concat_tables(pieces).group_by(_NAMES).aggregate(extremes)
+    found = found.rename_columns([*found.column_names[:-2], "first", "last"])
+    if len(np.unique(found.column("id").to_numpy())) < found.num_rows:
+        raise two_names(STREAM)
+    return found.select([*_NAMES, "first", "last"])
 
 
 class Contents:
-    """What the big tables hold, by name: sites with their rows, streams with their seqs."""
+    """What the big tables hold, by name: sites with their deliveries, streams with their seqs."""
 
-    def __init__(self, glossaries: Iterable[Glossary]) -> None:
-        self.site_rows: dict[Site, int] = {}
-        self.seqs: dict[StreamName, tuple[int, int]] = {}
-        self.asked = 0  # rows that name a client
-        for glossary in glossaries:
-            if glossary.null:
-                table = _TABLE[glossary.kind]
-                raise ConfigError(f"{table}: field {glossary.null!r}: null in some row")
-            if glossary.no_request:
-                raise no_request(_TABLE[glossary.kind], glossary.no_request)
-            self.asked += glossary.asked
-            for site, rows in zip(glossary.sites, glossary.rows, strict=True):
-                counted = rows if glossary.kind == DELIVERED else 0
-                self.site_rows[site] = self.site_rows.get(site, 0) + counted
-            seqs = zip(glossary.first, glossary.last, strict=True)
-            for stream, (first, last) in zip(glossary.streams, seqs, strict=True):
-                known = self.seqs.get(stream, (first, last))
-                self.seqs[stream] = (min(first, known[0]), max(last, known[1]))
+    def __init__(self, glossaries: Iterable[bytes]) -> None:
+        folded = fold_glossaries(glossaries)
+        if folded.wrong:
+            raise ConfigError(folded.wrong)
+        self.site_rows = dict(zip(folded.sites, folded.rows, strict=True))
+        self.streams = _as_table(folded.streams) if folded.streams else _NO_STREAMS
+        self.asked = folded.asked  # rows that name a client
 
     @property
     def runs(self) -> list[Run]:
@@ -244,6 +297,14 @@ class Contents:
         for (run, _), rows in self.site_rows.items():
             found[run] += rows
         return list(found.values())
+
+
+_NO_STREAMS = pa.table(
+    {
+        name: pa.array([], pa.string() if name in STREAM[:3] else pa.int64())
+        for name in (*_NAMES, "first", "last")
+    }
+)
 
 
 def split_small(
@@ -267,34 +328,10 @@ def number_names(histories: Mapping[Run, History], contents: Contents) -> Number
         sites += [(place[run], row.site) for row in history.groups]
         sites += [(place[run], event.site) for event in history.events]
         groups += [(place[run], row.group_name) for row in history.groups]
-    streams = (
-        StreamSpan(place[run], group, origin, incarnation, first, last)
-        for (run, group, origin, incarnation), (first, last) in contents.seqs.items()
+    return number(runs, sites, groups, contents.streams)
+
+
+def translation(numbers: Numbers, contents: Contents) -> Translation:
+    return Translation(
+        numbers.site_ids, numbers.stream_ids, numbers.arrays, asked=contents.asked > 0
     )
-    return number(runs, sites, groups, streams)
-
-
-def translation(numbers: Numbers, glossaries: Iterable[Glossary]) -> Translation:
-    place = {run: i for i, run in enumerate(numbers.runs)}
-    base = {
-        stream[:4]: int(offset) - stream.first_seq
-        for offset, stream in zip(numbers.arrays.offsets[:-1], numbers.streams, strict=True)
-    }
-    bases, sites, kinds = {}, {}, {}
-    asked = False
-    for glossary in glossaries:
-        asked = asked or glossary.asked > 0
-        if glossary.digest in kinds:
-            continue
-        kinds[glossary.digest] = glossary.kind
-        bases[glossary.digest] = np.array(
-            [
-                base[place[run], group, origin, incarnation]
-                for run, group, origin, incarnation in glossary.streams
-            ],
-            np.int64,
-        )
-        sites[glossary.digest] = np.array(
-            [numbers.site_number[place[run], name] for run, name in glossary.sites], np.int64
-        )
-    return Translation(bases, sites, kinds, asked)

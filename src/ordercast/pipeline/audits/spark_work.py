@@ -12,22 +12,34 @@ import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 
+from ordercast.pipeline.audits.borders import divide_borders, fold_borders
 from ordercast.pipeline.audits.cuts import (
-    SAMPLE_ROWS,
+    BORDER_ROWS,
+    ROWS_PER_PART,
     Cuts,
+    Guesses,
+    Sections,
     Shares,
     Windows,
     close,
-    guess,
+    place_sections,
+    plan_sections,
     settle,
     whole,
+    windows,
 )
 from ordercast.pipeline.audits.evidence import Evidence, decode, encode
 from ordercast.pipeline.audits.facts import Facts
 from ordercast.pipeline.audits.files import RowGroup, bundle
-from ordercast.pipeline.audits.glossary import SAMPLE, Glossary, Translation, scatter
+from ordercast.pipeline.audits.glossary import (
+    SAMPLE,
+    SAMPLE_EVERY,
+    Translation,
+    fold_glossaries,
+    scatter,
+)
 from ordercast.pipeline.audits.listing import DDL, Namer
-from ordercast.pipeline.audits.numbers import Columns, Ints
+from ordercast.pipeline.audits.numbers import Columns, Ints, mix
 from ordercast.pipeline.audits.packing import divide, join, pack, unpack
 from ordercast.pipeline.audits.places import starts
 from ordercast.pipeline.audits.requests import Clients
@@ -51,18 +63,13 @@ class Divided:
 
     def __init__(self, pieces: "DataFrame", shares: int) -> None:
         self.frame = pieces.repartition(shares, "key").persist(StorageLevel.DISK_ONLY)
-        self.sample: list[bytes] = []
 
-    def glossaries(self) -> list[Glossary]:
-        """Divides the tables; the sample comes with the glossaries."""
-        told = self.frame.where("key < 0").toArrow()
-        values = told.column("value").to_pylist()
-        found = []
-        for key, value in zip(told.column("key").to_pylist(), values, strict=True):
-            if key == SAMPLE:
-                self.sample.append(value)
-            else:
-                found.append(msgspec.msgpack.decode(value, type=Glossary))
+    def glossaries(self) -> list[bytes]:
+        """Divides the tables. Each bucket of names is folded where it is."""
+        told = self.frame.where(f"key < 0 and key > {SAMPLE}").groupBy("key")
+        found: list[bytes] = (
+            told.applyInArrow(_fold_names, _BYTES_DDL).toArrow()["value"].to_pylist()
+        )
         return found
 
     def close(self) -> None:
@@ -72,36 +79,37 @@ class Divided:
     def pieces(self) -> "DataFrame":
         return self.frame.where("key >= 0")
 
+    @property
+    def sample(self) -> "DataFrame":
+        return self.frame.where(f"key <= {SAMPLE}")
+
 
 def divide_frames(deliveries: "DataFrame", sent: "DataFrame", rows: int) -> Divided:
     """Spark reads, whatever the frames are."""
-    shares, every = _shares(rows), _every(rows)
+    shares = _shares(rows)
     one, other = (
-        frame.mapInArrow(_scatter_step(kind, shares, every), _BYTES_DDL)
+        frame.mapInArrow(_scatter_step(kind, shares), _BYTES_DDL)
         for frame, kind in ((deliveries, DELIVERED), (sent, SENT))
     )
     return Divided(one.unionAll(other), shares)
 
 
-def divide_files(spark: "SparkSession", groups: Sequence[RowGroup]) -> Divided:
+def divide_files(
+    spark: "SparkSession", groups: Sequence[RowGroup], runs: Sequence[str] | None
+) -> Divided:
     """The workers read, a bundle of row groups each."""
     rows = sum(group.rows for group in groups)
     shares, bundles = _shares(rows), bundle(groups)
     tasks = spark.range(0, len(bundles), 1, len(bundles))
-    step = _read_step(bundles, shares, _every(rows))
-    return Divided(tasks.mapInArrow(step, _BYTES_DDL), shares)
+    return Divided(tasks.mapInArrow(_read_step(bundles, shares, runs), _BYTES_DDL), shares)
 
 
 def _shares(rows: int) -> int:
     return max(2, -(-rows // ROWS_PER_SHARE))
 
 
-def _every(rows: int) -> int:
-    return max(1, rows // SAMPLE_ROWS)
-
-
 def _read_step(
-    bundles: Sequence[Sequence[RowGroup]], shares: int, every: int
+    bundles: Sequence[Sequence[RowGroup]], shares: int, runs: Sequence[str] | None
 ) -> Callable[[Batches], Batches]:
     kinds = {"deliveries": DELIVERED, "sent": SENT}
 
@@ -109,16 +117,16 @@ def _read_step(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for group in bundles[number]:
-                    for table in group.tables(ROWS_PER_BATCH):
-                        yield from _batches(scatter(table, kinds[group.table], shares, every))
+                    for table in group.tables(ROWS_PER_BATCH, runs):
+                        yield from _batches(scatter(table, kinds[group.table], shares, sample=True))
 
     return step
 
 
-def _scatter_step(kind: int, shares: int, every: int) -> Callable[[Batches], Batches]:
+def _scatter_step(kind: int, shares: int) -> Callable[[Batches], Batches]:
     def step(batches: Batches) -> Batches:
         for table in _in_tables(batches, ROWS_PER_BATCH):
-            yield from _batches(scatter(table, kind, shares, every))
+            yield from _batches(scatter(table, kind, shares, sample=True))
 
     return step
 
@@ -161,7 +169,11 @@ class SparkWork:
             return found
         keys = task.cuts.parts + 1 + task.request_shares
         parts = found.repartition(keys, "key").groupBy("key")
-        return parts.applyInArrow(_part_step(task), _BYTES_DDL)
+        judged = parts.applyInArrow(_part_step(task), _BYTES_DDL)
+        if task.cuts.parts == 1 or task.reach:
+            return judged
+        borders = judged.repartition(task.cuts.parts + 1, "key").groupBy("key")
+        return borders.applyInArrow(_fold, _BYTES_DDL)
 
     def list_violations(self, task: JudgingTask, namer: Namer) -> "DataFrame":
         """The violations that a listing task finds, with names; nothing runs before it is read."""
@@ -171,16 +183,28 @@ class SparkWork:
         """Guess from the sample, close; nothing to do when no run is cut."""
         if not shares.cuts.any():
             return whole(shares)
-        pieces, translation = self._divided.pieces, self._legend
-        sample = join(map(translation.read_places, self._divided.sample))
-        windows = guess(_sorted(sample, facts), shares, sites_run)
-        near = pieces.mapInArrow(_near_step(translation, windows), _BYTES_DDL)
-        found = near.groupBy("key").applyInArrow(_close_step(windows), _BYTES_DDL).toArrow()
-        closed = windows.guess.copy()
+        legend = self._legend
+        sections = self._sections(plan_sections(shares, sites_run), sites_run, facts)
+        sample = self._divided.sample.mapInArrow(_section_step(legend, sections), _BYTES_DDL)
+        found = sample.groupBy("key").applyInArrow(_guess_step(sections, facts), _BYTES_DDL)
+        looked = windows(shares, _as_guesses(found.toArrow()))
+        near = self._divided.pieces.mapInArrow(_near_step(legend, looked), _BYTES_DDL)
+        found = near.groupBy("key").applyInArrow(_close_step(looked), _BYTES_DDL).toArrow()
+        closed = looked.guess.copy()
         keys = found.column("key").to_pylist()
         for cut, value in zip(keys, found.column("value").to_pylist(), strict=True):
             closed[:, cut] = unpack(value)["at"]
-        return settle(shares, windows, closed)
+        return settle(shares, looked, closed)
+
+    def _sections(self, sections: Sections, sites_run: Ints, facts: Facts) -> Sections:
+        """The driver sees a part of the sample, and only if there are several sections in a run."""
+        if sections.count.max() < 2:
+            return sections
+        rows = int(sections.parts.max()) * ROWS_PER_PART // SAMPLE_EVERY
+        step = _thin_step(self._legend, -(-rows // BORDER_ROWS))
+        thin = self._divided.sample.mapInArrow(step, _BYTES_DDL).toArrow()
+        rows_of = join(map(unpack, thin["value"].to_pylist()))
+        return place_sections(sections, _sorted(rows_of, facts), sites_run)
 
 
 def _message_step(task: JudgingTask, translation: Translation) -> Callable[[pa.Table], pa.Table]:
@@ -207,9 +231,26 @@ def _part_step(task: JudgingTask) -> Callable[[pa.Table], pa.Table]:
         values = table.column("value").to_pylist()
         if key < _ASIDE:
             return _table([(_ASIDE, encode(task.judge_requests(values)))])
-        return _table([(_ASIDE, encode(task.judge_part(join(map(unpack, values)))))])
+        evidence = task.judge_part(join(map(unpack, values)))
+        borders = list(divide_borders(evidence, task.cuts.parts))
+        if task.cuts.parts == 1:
+            borders = [(_ASIDE, fold_borders([border])) for _, border in borders]
+        told = [(_ASIDE, evidence), *borders]
+        return _table([(bucket, encode(one)) for bucket, one in told])
 
     return step
+
+
+def _fold(table: pa.Table) -> pa.Table:
+    if table.column("key")[0].as_py() == _ASIDE:
+        return table
+    borders = map(decode, table.column("value").to_pylist())
+    return _table([(_ASIDE, encode(fold_borders(borders)))])
+
+
+def _fold_names(table: pa.Table) -> pa.Table:
+    folded = fold_glossaries(table.column("value").to_pylist())
+    return _table([(_ASIDE, msgspec.msgpack.encode(folded))])
 
 
 def _naming_step(namer: Namer) -> Callable[[Batches], Batches]:
@@ -222,8 +263,57 @@ def _naming_step(namer: Namer) -> Callable[[Batches], Batches]:
 
 
 def _table(values: Sequence[tuple[int, bytes]]) -> pa.Table:
-    keys, packed = zip(*values, strict=True)
+    keys, packed = zip(*values, strict=True) if values else ((), ())
     return pa.table({"key": pa.array(keys, pa.int32()), "value": pa.array(packed, pa.binary())})
+
+
+_SAMPLED = ("site", "position", "attempt", "epoch", "message")
+
+
+def _thin_step(translation: Translation, every: int) -> Callable[[Batches], Batches]:
+    """One sampled message in so many."""
+
+    def step(batches: Batches) -> Batches:
+        for columns in _read(batches, translation):
+            mixed = mix(columns["message"].astype(np.uint64))
+            rows = np.flatnonzero(mixed % np.uint64(every) == 0)
+            yield from _batches(iter([(0, pack({n: columns[n][rows] for n in _SAMPLED}))]))
+
+    return step
+
+
+def _section_step(translation: Translation, sections: Sections) -> Callable[[Batches], Batches]:
+    def step(batches: Batches) -> Batches:
+        for columns in _read(batches, translation):
+            yield from _batches(iter(divide(sections.divide(columns), "section", _SAMPLED)))
+
+    return step
+
+
+def _guess_step(sections: Sections, facts: Facts) -> Callable[[pa.Table], pa.Table]:
+    def step(table: pa.Table) -> pa.Table:
+        section = table.column("key")[0].as_py()
+        sample = _sorted(join(map(unpack, table.column("value").to_pylist())), facts)
+        if not len(sample["site"]):
+            return _table([])
+        begin, found = sections.guess(sample, section)
+        columns = {name: getattr(found, name).ravel() for name in ("low", "at", "high")}
+        packed = (begin, pack({"site": found.sites}), pack(columns))
+        return _table([(section, msgspec.msgpack.encode(packed))])
+
+    return step
+
+
+_GUESSES = msgspec.msgpack.Decoder(tuple[int, bytes, bytes])
+
+
+def _as_guesses(table: pa.Table) -> Iterator[tuple[int, Guesses]]:
+    for value in table.column("value").to_pylist():
+        begin, packed, columns = _GUESSES.decode(value)
+        sites = unpack(packed)["site"]
+        tables = unpack(columns)
+        shaped = (tables[name].reshape(len(sites), -1) for name in ("low", "at", "high"))
+        yield begin, Guesses(sites, *shaped)
 
 
 def _near_step(translation: Translation, windows: Windows) -> Callable[[Batches], Batches]:
