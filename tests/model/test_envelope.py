@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordercast.core.batches import Label, batch_bytes, label_of, packed_body
+from ordercast.core.batches import Extras, batch_bytes, extras_of, packed_body
 from ordercast.model.envelope import (
     Envelope,
     HeaderRun,
@@ -178,9 +178,9 @@ def test_no_body_is_larger_than_what_is_counted_for_it(
     sent: list[Message], sent_ns: int, groups: list[str]
 ) -> None:
     envelope = enveloped(sent, sent_ns, tuple(groups))
-    label = Label(envelope.headers, envelope.groups)
-    body = packed_body(envelope.payloads, sent_ns, label.headers, label.groups)
-    assert len(body) <= batch_bytes(envelope.payloads, 100, label) + ENVELOPE_BYTES
+    extras = Extras(envelope.headers, envelope.groups)
+    body = packed_body(envelope.payloads, sent_ns, extras.headers, extras.groups)
+    assert len(body) <= batch_bytes(envelope.payloads, 100, extras) + ENVELOPE_BYTES
 
 
 def test_the_largest_batch_has_room_for_the_time() -> None:
@@ -197,7 +197,7 @@ def test_a_clock_that_is_set_wrong_is_bounded() -> None:
 
 
 def test_the_same_headers_for_a_batch_stand_in_it_once() -> None:
-    label = label_of({"colour": bytes(1_000)}, 100)
-    body = packed_body([b"x"] * 100, 0, label.headers, label.groups)
+    extras = extras_of({"colour": bytes(1_000)}, 100)
+    body = packed_body([b"x"] * 100, 0, extras.headers, extras.groups)
     assert len(body) < 2_000
     assert delivered(body, 100).headers == [{"colour": bytes(1_000)}] * 100

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ordercast.model.envelope import unpack_body
 from ordercast.net.admin.frames import ADMIN_CODECS, decode_request
 from ordercast.net.export.history import export
 from ordercast.net.link.hello import split_hello
@@ -65,6 +66,11 @@ def test_frames_of_a_version_that_is_spoken_say_what_they_said(folder: Path) -> 
     if codec is not None:
         require_read(folder / "frames.txt", codec.decode)
         require_read(folder / "packets.txt", decode_many)
+
+
+@every_version
+def test_bodies_say_what_they_said(folder: Path) -> None:
+    require_read(folder / "bodies.txt", unpack_body)
 
 
 @every_version

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,39 @@ def test_a_message_is_sent_and_printed_at_every_member(cluster: Daemons) -> None
         assert (row["epoch"], row["incarnation"], row["seq"]) == (1, 1, sent["last_seq"])
         text = cluster.good(*words)
         assert text == f"{start}\talpha\t{row['origin']}:{row['seq']}\tgrüße\n"
+
+
+def test_headers_groups_and_times_are_sent_and_printed(cluster: Daemons) -> None:
+    start = str(cluster.json("status", "cluster.toml")["sites"]["b"]["position"] + 1)
+    words = ("send", "cluster.toml", "beta,alpha", "hello", "--from", "a", "--until", "stable")
+    cluster.good(*words, "--header", "colour=red=blue", "--header", "empty=")
+    words = ("tail", "cluster.toml", "--site", "b", "--start", start, "--count", "1")
+    (row,) = cluster.lines(*words)
+    assert row["headers"] == {"colour": "red=blue", "empty": ""}
+    assert row["groups"] == ["beta", "alpha"]
+    assert abs(row["sent_ns"] / 1e9 - time.time()) < 60
+    shown = "hello\t[colour=red=blue]\t[empty=]\n"
+    seq = row["seq"]
+    assert cluster.good(*words) == f"{start}\tbeta,alpha\ta:{seq}\t{shown}"
+    position, sent, *rest = cluster.good(*words, "--times").split("\t", 2)
+    assert (position, rest) == (start, [f"beta,alpha\ta:{seq}\t{shown}"])
+    assert datetime.fromisoformat(sent).timestamp() == pytest.approx(row["sent_ns"] / 1e9, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["colour"], "--header: 'colour' is not NAME=VALUE"),
+        (["a=1", "a=2"], "--header: 'a' is given twice"),
+        (["=1"], "headers: '' is not a name: 1 to 64 printable characters of ASCII"),
+        (["a=" + "x" * 5_000], "headers of 5001 bytes; the limit is 4096 for one message"),
+    ],
+)
+def test_headers_that_are_wrong_are_one_line(cluster: Daemons, given: list[str], why: str) -> None:
+    words = [word for each in given for word in ("--header", each)]
+    done = cluster.run("send", "cluster.toml", "alpha", "x", *words)
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"ordercast: {why}"
 
 
 def test_each_line_of_input_is_a_message(cluster: Daemons) -> None:

@@ -24,6 +24,7 @@ from ordercast.cli.input_lines import input_lines
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.requests import any_site, seconds, site_that_answers
 from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
+from ordercast.model.headers import header_items
 from ordercast.model.names import nearest
 from ordercast.model.time_left import time_left
 from ordercast.net.client.destinations import Destination, LocalDestination
@@ -47,6 +48,7 @@ messages have reached what --until says."""
 EXAMPLE = """\
 example:
   ordercast send cluster.toml alpha 'hello, all'
+  ordercast send cluster.toml alpha,beta 'hello' --header colour=red
   ordercast send cluster.toml alpha --size 100 --count 10000 --until stable
   seq 10 | ordercast send cluster.toml alpha -"""
 
@@ -68,6 +70,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--size", type=whole_number(0), metavar="BYTES", help="made-up messages of this size"
+    )
+    parser.add_argument(
+        "--header",
+        dest="headers",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a header of each message; may be given several times",
     )
     parser.add_argument(
         "--until",
@@ -101,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("TEXT and --size contradict each other; see 'ordercast send --help'")
     if args.text == "-" and args.count is not None:
         raise UsageError("--count does not go with -; see 'ordercast send --help'")
+    headers = _headers(args.headers)
     place = destination(args, file, "send")
     groups = args.group.split(",")
     origin = args.origin or ""
@@ -109,8 +120,22 @@ def run(args: argparse.Namespace) -> int:
         if args.size is not None and args.size > most:
             raise ConfigError(f"--size: {args.size} is above {most} bytes")
         origin = _origin(args, place.cluster, place.directory, groups)
-    sending = _Sending(args, groups[0] if len(groups) == 1 else groups, origin)
+    sending = _Sending(args, groups[0] if len(groups) == 1 else groups, origin, headers)
     return asyncio.run(sending.run(place))
+
+
+def _headers(given: list[str]) -> dict[str, bytes]:
+    """Raises ConfigError if they are no headers, and TooLarge beyond the limits."""
+    found: dict[str, bytes] = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ConfigError(f"--header: {word!r} is not NAME=VALUE")
+        if name in found:
+            raise ConfigError(f"--header: {name!r} is given twice")
+        found[name] = value.encode("utf-8", "surrogateescape")
+    header_items(found)
+    return found
 
 
 def _origin(
@@ -133,9 +158,16 @@ def _origin(
 
 
 class _Sending:
-    def __init__(self, args: argparse.Namespace, group: str | list[str], origin: str) -> None:
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        group: str | list[str],
+        origin: str,
+        headers: dict[str, bytes],
+    ) -> None:
         self.args = args
         self.group = group
+        self.headers = headers
         self.origin = origin
         self.sent = 0
         self.reached = 0
@@ -178,7 +210,7 @@ class _Sending:
         telling = asyncio.ensure_future(self._tell_progress(lines))
         try:
             async for payload in _payloads(self.args):
-                self._receipts.append(await client.multicast(self.group, payload))
+                self._receipts.append(await client.multicast(self.group, payload, self.headers))
                 self.sent += 1
                 if len(self._receipts) % COUNTED == 0:
                     self._count()

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import base64
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import asdict
@@ -16,8 +17,9 @@ from ordercast.net.client.destinations import Destination, LocalDestination
 DESCRIPTION = """\
 Print the deliveries of a running site in order, and then what comes, until Ctrl-C.
 Where an epoch opens, or deliveries are taken back, a line says so (with --json, an
-object "opened" or "rollback"); --count does not count those. It only looks on: it
-confirms nothing, and nobody waits for it."""
+object "opened" or "rollback"); --count does not count those. Headers stand behind the
+message, as [NAME=VALUE]. It only looks on: it confirms nothing, and nobody waits for
+it."""
 
 EXAMPLE = """\
 example:
@@ -46,6 +48,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--count", type=whole_number(1), metavar="N", help="end after so many (default: never)"
     )
+    parser.add_argument(
+        "--times",
+        action="store_true",
+        help="show when each message was sent, by the clock of its origin (--json always does)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,7 +79,7 @@ async def _tail(place: Destination, args: argparse.Namespace) -> None:
             if args.json:
                 print_line(_as_json(item))
             else:
-                print(_as_text(item), flush=True)
+                print(_as_text(item, times=args.times), flush=True)
             if left is not None and not (_is_opening(item) or _is_rollback(item)):
                 left -= 1
                 if not left:
@@ -115,14 +122,27 @@ def _as_json(item: Any) -> dict[str, Any]:
     payload = getattr(item, "payload", None)
     if payload is None:
         return {**found, "gap": True}
-    found["attempt"] = item.attempt
+    found |= {"attempt": item.attempt, "groups": list(item.groups), "sent_ns": item.sent_ns}
+    found |= _json_headers(item.headers)
     text = _text(payload)
     if text is not None:
         return {**found, "text": text}
-    return {**found, "base64": base64.b64encode(payload).decode("ascii")}
+    return {**found, "base64": _base64(payload)}
 
 
-def _as_text(item: Any) -> str:
+def _json_headers(headers: dict[str, bytes]) -> dict[str, Any]:
+    """Values that are text, and apart from them those that are not."""
+    texts = {name: _text(value) for name, value in headers.items()}
+    found: dict[str, Any] = {
+        "headers": {name: text for name, text in texts.items() if text is not None},
+        "headers_base64": {
+            name: _base64(headers[name]) for name, text in texts.items() if text is None
+        },
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def _as_text(item: Any, *, times: bool) -> str:
     if _is_rollback(item):
         count = len(item.annulled)
         which = "1 delivery is" if count == 1 else f"{count} deliveries are"
@@ -134,12 +154,32 @@ def _as_text(item: Any) -> str:
     if payload is None:
         shown = "(gap: this message was shed)"
     else:
-        text = _text(payload)
-        if text is not None and text.isprintable():
-            shown = text
-        else:
-            shown = f"base64:{base64.b64encode(payload).decode('ascii')}"
-    return f"{item.position}\t{item.group}\t{item.origin}:{item.seq}\t{shown}"
+        shown = _shown(payload)
+        for name, value in item.headers.items():
+            shown += f"\t[{name}={_shown(value)}]"
+    group = ",".join(getattr(item, "groups", ())) or item.group
+    sent = f"{_time(getattr(item, 'sent_ns', 0))}\t" if times else ""
+    return f"{item.position}\t{sent}{group}\t{item.origin}:{item.seq}\t{shown}"
+
+
+def _time(sent_ns: int) -> str:
+    """In UTC, to the microsecond; a clock may say what is no date of ours."""
+    if not sent_ns:
+        return "-"
+    try:
+        found = datetime.fromtimestamp(sent_ns / 1e9, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{sent_ns} ns"
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _shown(value: bytes) -> str:
+    text = _text(value)
+    return text if text is not None and text.isprintable() else f"base64:{_base64(value)}"
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
 
 
 def _text(payload: bytes) -> str | None:

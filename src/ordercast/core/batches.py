@@ -38,7 +38,7 @@ def require_message(payload: object, message_bytes: int) -> bytes:
     return message
 
 
-class Label:
+class Extras:
     """What the messages of a batch have beside their payloads: `headers`, and the `groups` of a
     send to several. `size`: the bytes that they add to a body, at most."""
 
@@ -50,26 +50,26 @@ class Label:
         self.size = envelope_bytes(headers, groups) if headers or groups else 0
 
 
-NO_LABEL: Final = Label()
+NO_EXTRAS: Final = Extras()
 
 
-def label_of(headers: Headers, count: int, groups: tuple[Group, ...] = ()) -> Label:
-    """The label of `count` messages with the same headers, as an application gives them. Raises
+def extras_of(headers: Headers, count: int, groups: tuple[Group, ...] = ()) -> Extras:
+    """The extras of `count` messages with the same headers, as an application gives them. Raises
     ConfigError if they are no headers, and TooLarge beyond the limits."""
     if not (headers or groups):
-        return NO_LABEL
+        return NO_EXTRAS
     items = header_items(headers)
-    return Label((HeaderRun(0, count, items),) if items and count else (), groups)
+    return Extras((HeaderRun(0, count, items),) if items and count else (), groups)
 
 
-def unlabelled(label: Label) -> Label:
+def without_extras(extras: Extras) -> Extras:
     """Not all sites can read an envelope yet: groups are not told, and headers are refused."""
-    if label.headers:
+    if extras.headers:
         raise ConfigError(
             "headers: this cluster does not use them yet, because not all of its sites run a"
             " release that has them ('ordercast status' names the sites)"
         )
-    return NO_LABEL
+    return NO_EXTRAS
 
 
 def packed_body(
@@ -81,7 +81,7 @@ def packed_body(
     return pack_payloads(payloads)
 
 
-def batch_bytes(payloads: list[bytes], message_bytes: int, label: Label = NO_LABEL) -> int:
+def batch_bytes(payloads: list[bytes], message_bytes: int, extras: Extras = NO_EXTRAS) -> int:
     """How large the packed batch is, at most, without ENVELOPE_BYTES. Bytes-like payloads become
     bytes in place. Raises ConfigError if there are no payloads or one is not bytes-like, TooLarge
     beyond the limits."""
@@ -91,7 +91,7 @@ def batch_bytes(payloads: list[bytes], message_bytes: int, label: Label = NO_LAB
         payloads[:] = map(as_bytes, payloads)
     require_message(max(payloads, key=len), message_bytes)
     count = len(payloads)
-    size = sum(map(len, payloads)) + PER_MESSAGE * (count + 1) + label.size
+    size = sum(map(len, payloads)) + PER_MESSAGE * (count + 1) + extras.size
     if count > BATCH_MESSAGES or size > BODY_BYTES:
         raise TooLarge(
             f"a batch of {count} messages, {size} bytes;"

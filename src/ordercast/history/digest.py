@@ -6,15 +6,23 @@ import msgspec
 from msgspec.structs import astuple
 
 from ordercast.history.rows import Delivered, History, Row, Sent
+from ordercast.model.headers import HeaderItems
 
 _DIGEST_BYTES = 8
-_NOBODYS = (None, None, None)  # client, request and part: the last fields of a row
+_WITH_HEADERS = b"headers"  # so that no payload has the digest of another one with headers
+_LATER = {Sent: (3, 2), Delivered: (3, 3)}
+"""How many fields at the end of a row came later, first those of requests, then of headers."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def digest(payload: bytes) -> int:
-    """A payload's digest as the tables hold it: 8 bytes of BLAKE2b as a signed integer."""
-    raw = hashlib.blake2b(payload, digest_size=_DIGEST_BYTES).digest()
+def digest(payload: bytes, headers: HeaderItems = ()) -> int:
+    """A message's digest as the tables hold it: 8 bytes of BLAKE2b as a signed integer. It is the
+    payload's where there are no headers."""
+    if headers:
+        data, person = _encode([payload, headers]), _WITH_HEADERS
+    else:
+        data, person = payload, b""
+    raw = hashlib.blake2b(data, digest_size=_DIGEST_BYTES, person=person).digest()
     return int.from_bytes(raw, "big", signed=True)
 
 
@@ -35,7 +43,13 @@ def history_hash(history: History) -> str:
 
 
 def _encoded(row: Row) -> bytes:
-    """Without client, request and part where it has none of them: older rows keep their hash."""
-    if isinstance(row, Sent | Delivered) and (row.client, row.request, row.part) == _NOBODYS:
-        return _encode(astuple(row)[: -len(_NOBODYS)])
-    return _encode(row)
+    """Without what came later, where a row has none of it: older rows keep their hash."""
+    later = _LATER.get(type(row))
+    if later is None:
+        return _encode(row)
+    fields = astuple(row)
+    for count in reversed(later):
+        if any(field is not None for field in fields[-count:]):
+            break
+        fields = fields[:-count]
+    return _encode(fields)

@@ -5,6 +5,7 @@ means). The simulator and the store's export append rows to a `History`; the che
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -12,6 +13,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group
+from ordercast.model.headers import HeaderItems
 from ordercast.model.messages import MessageId
 from ordercast.model.names import nearest
 
@@ -43,7 +46,7 @@ class GroupRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An accepted message. (after_position, after_attempt) is the last delivery of its origin at
     that time. If a client of a daemon sent it: `client`, its `request`, and the `part` of that
-    request."""
+    request. `headers` and `addressed`: as `shown_headers` and `shown_groups` write them."""
 
     origin: str
     incarnation: int
@@ -58,6 +61,8 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     client: str | None = None
     request: int | None = None
     part: int | None = None
+    headers: str | None = None
+    addressed: str | None = None
 
     @property
     def id(self) -> MessageId:
@@ -65,7 +70,8 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A message handed to the application at a site."""
+    """A message handed to the application at a site. `sent_ns`: the clock of its origin, as the
+    message says it."""
 
     site: str
     position: int
@@ -82,6 +88,9 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     client: str | None = None
     request: int | None = None
     part: int | None = None
+    sent_ns: int | None = None
+    headers: str | None = None
+    addressed: str | None = None
 
     @property
     def id(self) -> MessageId:
@@ -145,6 +154,20 @@ class History:
             "events": self.events,
             "epochs": self.epochs,
         }
+
+
+def shown_headers(items: HeaderItems) -> str | None:
+    """Headers as a column has them: a JSON object of the values in base64; None where there are
+    none."""
+    if not items:
+        return None
+    values = {name: b64encode(value).decode("ascii") for name, value in items}
+    return json.dumps(values, separators=(",", ":"))
+
+
+def shown_groups(addressed: Sequence[Group]) -> str | None:
+    """The groups that a message to several of them was addressed to, joined by commas."""
+    return ",".join(addressed) or None
 
 
 def gap_detail(message: MessageId) -> str:

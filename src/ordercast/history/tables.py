@@ -20,7 +20,7 @@ BOOL = "bool"
 BINARY = "binary"
 _TYPES = {int: INT64, str: STRING, bool: BOOL, bytes: BINARY}
 
-# Last in a row, so that rows without a client have the hash they had before there were clients.
+# Last in a row, so that rows without these have the hash they had before there were any.
 REQUEST = ("client", "request", "part")
 
 

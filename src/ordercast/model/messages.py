@@ -258,7 +258,7 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
             assert isinstance(body, Envelope)
             payloads, sent_ns = body.payloads, body.sent_ns
             if body.headers or body.groups:
-                return self._labelled(body)
+                return self._with_extras(body)
         if count == 1:
             return [
                 Delivery(
@@ -274,7 +274,7 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
             )
         )  # fmt: skip
 
-    def _labelled(self, body: Envelope) -> list[Delivery]:
+    def _with_extras(self, body: Envelope) -> list[Delivery]:
         """One for each message, where there are headers or several groups."""
         batch, key = self.placed.batch, self.placed.key
         return [

@@ -39,6 +39,7 @@ class SimConfig:
     batch: int = 1  # most messages per submission
     payload: int = 64  # most bytes per message
     implicit: float = 0.0  # share of submissions to listed sites instead of a group
+    headers: float = 0.0  # share of submissions whose messages have headers
     replies: float = 0.0  # share of the messages that answer a delivery, at once
     network: NetworkSpec = field(default_factory=LanSpec)
     wake: int = 0  # a site takes the frames that come within this time in one burst
@@ -131,7 +132,8 @@ def _check_workload(config: SimConfig) -> None:
             raise ConfigError(f"{name}: {value} is too small ({least} or more)")
     if not 0 < config.rate <= SECOND:
         raise ConfigError(f"rate: {config.rate} is not a rate (above 0, at most {SECOND} a second)")
-    for name, share in (("implicit", config.implicit), ("replies", config.replies)):
+    for name in ("implicit", "headers", "replies"):
+        share = getattr(config, name)
         if not 0 <= share <= 1:
             raise ConfigError(f"{name}: {share} is not a share (0 to 1)")
     if config.payload > config.limits.message_bytes:

@@ -26,6 +26,7 @@ from ordercast.forest.indexed import IndexedTable
 from ordercast.history.rows import EpochRow, GroupRow
 from ordercast.model.epochs import Edit, Entry, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
 from ordercast.model.errors import ConfigError
+from ordercast.model.features import known_features
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Key
 from ordercast.model.options import MILLISECOND, SECOND, Options, Timing
@@ -128,6 +129,7 @@ class Epochs:
         return Layout(
             0, dict.fromkeys(sites, 1), self._voters(), config.table.groups,
             {domain.epoch: domain}, domain.epoch, whole=True, causal=config.causal,
+            features=known_features(),
         )  # fmt: skip
 
     def _apart(self) -> Layout:

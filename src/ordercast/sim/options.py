@@ -145,6 +145,7 @@ TABLE = (
     VerbOption("batch", WholeNumber(1), "most messages per submission (default: 1)", "N"),
     VerbOption("payload", WholeNumber(0), "most bytes per message (default: 64)", "BYTES"),
     VerbOption("implicit", _SHARE, "share of sends to listed sites (default: 0)", "SHARE"),
+    VerbOption("headers", _SHARE, "share of sends with headers (default: 0)", "SHARE"),
     VerbOption("replies", _SHARE, "share of sends that answer a delivery, at once (default: 0)",
                "SHARE"),
     VerbOption("codec", Word(CODECS), "objects or bytes: how frames travel (default: objects)",
@@ -175,9 +176,9 @@ OPTIONS: Mapping[str, VerbOption] = by_name(option for option in TABLE if option
 # A replay begins with the short values; options that are not named here come last.
 _REPLAYED = (
     "protocol", "builder", "branching", "messages", "rate", "batch", "payload", "implicit",
-    "replies", "deliver", "on_failure", "slow_member", "stability", "durability", "dissemination",
-    "codec", "tie", "origins", "network", "wake", "longest_sync", "settle", "faults",
-    "most_events", "limits", "timing",
+    "headers", "replies", "deliver", "on_failure", "slow_member", "stability", "durability",
+    "dissemination", "codec", "tie", "origins", "network", "wake", "longest_sync", "settle",
+    "faults", "most_events", "limits", "timing",
 )  # fmt: skip
 
 

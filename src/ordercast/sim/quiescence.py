@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from ordercast.core.batches import packed_body
 from ordercast.core.epochs.absence import fold_flush
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import Flush
 from ordercast.model.errors import NotInMajority
+from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import pack_payloads
 from ordercast.sim.place import Place
 
 Joined: TypeAlias = Callable[[Site, Site], bool]
@@ -95,10 +96,12 @@ def _has_no_room(place: Place) -> bool:
     if not all(_waits(member, batch.group, batch.members) for batch in member.flush.parked):
         return False
     limits, payloads = member.options.limits, place.waiting[0].payloads()
+    told = HEADERS in member.layout.features
+    extras, sent_ns = place.waiting[0].extras(), member.now if told else 0
     messages, size = member.window.unstable_both()
     return (
         messages + len(payloads) > limits.window_messages
-        or size + len(pack_payloads(payloads)) > limits.window_bytes
+        or size + len(packed_body(payloads, sent_ns, extras.headers, ())) > limits.window_bytes
     )
 
 

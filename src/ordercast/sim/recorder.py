@@ -29,8 +29,10 @@ from ordercast.history.rows import (
     History,
     Meta,
     Sent,
+    shown_headers,
 )
 from ordercast.model.groups import Group, Site
+from ordercast.model.headers import HeaderItems
 from ordercast.model.messages import DeliveredBatch, Delivery, Key, MessageId
 from ordercast.sim.workload import Submission
 
@@ -76,7 +78,7 @@ class Recorder:
         self._unsure: list[Taken] = []  # relayed, perhaps, and not durable when the origin crashed
         self._replaced: dict[Site, int] = {}  # incarnations below this were lost with a store
         self._lost_at: dict[Site, int] = {}
-        self._digests: dict[bytes, int] = {}
+        self._digests: dict[tuple[bytes, HeaderItems], int] = {}
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -279,7 +281,8 @@ class Recorder:
         return [
             Sent(
                 one.site, one.incarnation, one.group, seq, *self._after(one), one.at,
-                len(payload), self._digest(payload),
+                len(payload), self._digest(payload, one.submission.headers),
+                headers=shown_headers(one.submission.headers),
             )
             for one in (*self.taken, *taken.values())
             for seq, payload in enumerate(one.submission.payloads(), start=one.seq)
@@ -307,15 +310,17 @@ class Recorder:
                     Delivered(
                         site, delivery.position, delivery.attempt, delivery.epoch, delivery.group,
                         delivery.origin, delivery.incarnation, delivery.seq, at,
-                        self._digest(delivery.payload), encoded,
+                        self._digest(delivery.payload, delivery.header_items), encoded,
+                        sent_ns=delivery.sent_ns or None,
+                        headers=shown_headers(delivery.header_items),
                     )
                 )  # fmt: skip
         return rows
 
-    def _digest(self, payload: bytes) -> int:
-        known = self._digests.get(payload)
+    def _digest(self, payload: bytes, headers: HeaderItems) -> int:
+        known = self._digests.get((payload, headers))
         if known is None:
-            known = self._digests[payload] = digest(payload)
+            known = self._digests[payload, headers] = digest(payload, headers)
         return known
 
 

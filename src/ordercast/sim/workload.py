@@ -11,12 +11,16 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from ordercast.core.batches import NO_EXTRAS, Extras
 from ordercast.forest.indexed import IndexedTable
+from ordercast.model.envelope import HeaderRun
 from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.headers import HeaderItems
 from ordercast.model.options import SECOND
 from ordercast.sim.chance import ONE, Chance
 from ordercast.sim.config import SimConfig
 
+_SCATTER = 2_654_435_769  # odd, so numbers are spread over all of `ONE`
 _HEAD = 8  # bytes at the front of a payload that make it unlike any other
 _FILLER = bytes(range(256))
 
@@ -30,9 +34,15 @@ class Submission(NamedTuple):
     members: tuple[Site, ...]
     number: int  # of its first message, counted over the run
     sizes: tuple[int, ...]
+    headers: HeaderItems = ()  # of each message
 
     def payloads(self) -> list[bytes]:
         return [payload_of(self.number + place, size) for place, size in enumerate(self.sizes)]
+
+    def extras(self) -> Extras:
+        if not self.headers:
+            return NO_EXTRAS
+        return Extras((HeaderRun(0, len(self.sizes), self.headers),))
 
 
 def payload_of(number: int, size: int) -> bytes:
@@ -43,6 +53,15 @@ def payload_of(number: int, size: int) -> bytes:
     if size > len(_FILLER):
         return head + (_FILLER * (size // len(_FILLER) + 1))[: size - _HEAD]
     return head + _FILLER[: size - _HEAD]
+
+
+def headers_of(number: int, share: float) -> HeaderItems:
+    """The headers of a submission whose first message is the run's n-th: one to four, or none. They
+    are not drawn: what else is sent is the same whatever the share."""
+    if number * _SCATTER % ONE >= share * ONE:
+        return ()
+    count = 1 + number % 4
+    return tuple((f"header {n}", _FILLER[: number % 64] + b"%d" % number) for n in range(count))
 
 
 def mean_gap(config: SimConfig) -> int:
@@ -106,6 +125,7 @@ class _Letters:
         self._shares = list(accumulate(int(table.rate(group) * ONE) for group in self._groups))
         self._domains = _domains(table)
         self._implicit = config.implicit
+        self._headers = config.headers
         self._least = min(_HEAD, config.payload)
         self._sizes = config.payload - self._least + 1
 
@@ -116,7 +136,8 @@ class _Letters:
         if self._implicit and stream.chance(self._implicit):
             group, members = "", _listed(stream, self._domains)
         sizes = tuple([self._least + stream.below(self._sizes) for _ in range(count)])
-        return Submission(at, origin, group, members, number, sizes)
+        headers = headers_of(number, self._headers) if self._headers else ()
+        return Submission(at, origin, group, members, number, sizes, headers)
 
 
 def _origins(config: SimConfig, stream: Chance) -> list[Site]:

@@ -292,13 +292,16 @@ class World(Driver):
         while place.waiting:
             submission = place.waiting[0]
             group = submission.group
+            payloads, extras = submission.payloads(), submission.extras()
             try:
                 if submission.members:
-                    group, seq = site.submit_to(local, submission.members, submission.payloads())
+                    members = submission.members
+                    group, seq = site.submit_to(local, members, payloads, None, local, extras)
                 else:
-                    seq = site.submit(local, group, submission.payloads())
+                    seq = site.submit(local, group, payloads, None, local, extras)
             except (WindowFull, NotInMajority, UnknownGroup, CrossDomain) as why:
-                if isinstance(why, WindowFull) or is_away(site):
+                waits = submission.headers and not site.admission.founded
+                if isinstance(why, WindowFull) or is_away(site) or waits:
                     if not place.asking:
                         place.asking = True
                         self._push(now + _TRY_AGAIN, OFFER, place)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ordercast.core.batches import NO_LABEL, PER_MESSAGE, Label, label_of
+from ordercast.core.batches import NO_EXTRAS, PER_MESSAGE, Extras, extras_of
 from ordercast.core.epochs.admission import (
     BATCH_BYTES,
     Admission,
@@ -42,7 +42,8 @@ class Around:
         self.lasts: dict[str, int] = {}  # another object whenever the layout changes
         self.frozen: set[str] = set()
         self.features: tuple[str, ...] = ()
-        self.labels: dict[bytes, tuple[HeaderItems, tuple[str, ...]]] = {}  # by payload
+        self.count = 1  # records of the layout: the cluster is founded
+        self.known_extras: dict[bytes, tuple[HeaderItems, tuple[str, ...]]] = {}  # by payload
         self.times: dict[bytes, int] = {}  # when a message with this payload was first reserved
         self.is_open = self.has_room = True
         self.accepted: list[tuple[str, int, list[bytes], int]] = []  # group, seq, payloads, bytes
@@ -121,13 +122,13 @@ class Around:
         and when the first of them was."""
         found = unpack_body(body)
         if not isinstance(found, Envelope):
-            assert not any(payload in self.labels for payload in found)
+            assert not any(payload in self.known_extras for payload in found)
             assert not self.features
             return found
         found.check(listed=True)
         assert found.sent_ns == self.times[found.payloads[0]]
         for payload, items in zip(found.payloads, found.items(), strict=True):
-            assert (items, found.groups) == self.labels.get(payload, ((), ()))
+            assert (items, found.groups) == self.known_extras.get(payload, ((), ()))
         return found.payloads
 
 
@@ -199,24 +200,24 @@ class Run:
 
     def one(self) -> None:
         group, payload = self.rng.choice(GROUPS), self.payload()
-        label = self.label([payload])
+        extras = self.extras([payload])
         for _ in range(self.rng.choice([1, 1, 20])):
-            size = len(payload) + PER_MESSAGE + label.size
+            size = len(payload) + PER_MESSAGE + extras.size
             expected = self.expected(group, 1, size)
             fits = not self.model.line and self.model.fits(1, size)
-            if not label.headers and (seq := self.admission.join(group, payload)):
+            if not extras.headers and (seq := self.admission.join(group, payload)):
                 self.met["joined"] += 1
                 assert fits, "it overtakes the line, or exceeds the window"
                 self.sent(True, seq, group, [payload], 0)
                 continue
             try:
-                seq = self.admission.reserve(group, payload, self.now, label)
+                seq = self.admission.reserve(group, payload, self.now, extras)
             except (UnknownGroup, NotInMajority):
                 self.refused(expected, group)
                 return
-            self.sent(expected, seq, group, [payload], label.size)
+            self.sent(expected, seq, group, [payload], extras.size)
 
-    def label(self, payloads: Sequence[bytes], *groups: str) -> Label:
+    def extras(self, payloads: Sequence[bytes], *groups: str) -> Extras:
         """What the messages have beside their payloads, now that they are sent."""
         self.now += 1
         headers = None
@@ -224,19 +225,19 @@ class Run:
             headers = {name: bytes(self.rng.choice([0, 1, 60])) for name in self.rng.choice(NAMES)}
             self.met["with headers"] += 1
         groups = groups if self.around.features else ()
-        label = label_of(headers, len(payloads), groups)
+        extras = extras_of(headers, len(payloads), groups)
         for payload in payloads:
             self.around.times[payload] = self.now
-            if label is not NO_LABEL:
+            if extras is not NO_EXTRAS:
                 items = tuple(sorted((headers or {}).items()))
-                self.around.labels[payload] = (items, groups)
-        return label
+                self.around.known_extras[payload] = (items, groups)
+        return extras
 
     def many(self) -> None:
         payloads = [self.payload() for _ in range(self.rng.randint(1, 5))]
         group = self.rng.choice([*GROUPS, implicit_group(LIST)])
-        label = self.label(payloads, *(() if group in GROUPS else GROUPS[:2]))
-        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1) + label.size
+        extras = self.extras(payloads, *(() if group in GROUPS else GROUPS[:2]))
+        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1) + extras.size
         request = None
         if self.rng.random() < 0.5:
             self._requested += 1
@@ -245,17 +246,17 @@ class Run:
         try:
             if group in GROUPS:
                 reserve = self.admission.reserve_batch
-                seq = reserve(group, payloads, request, self.now, label)
+                seq = reserve(group, payloads, request, self.now, extras)
             else:
                 listed = self.admission.reserve_listed
-                group, seq = listed(LIST, payloads, request, self.now, label)
+                group, seq = listed(LIST, payloads, request, self.now, extras)
         except (UnknownGroup, NotInMajority):
             self.refused(expected, group)
             return
         if seq and request is not None:
             first = seq - len(payloads) + 1
             assert self.admission.requested[request] == (group, first, len(payloads))
-        self.sent(expected, seq, group, payloads, PER_MESSAGE + label.size)
+        self.sent(expected, seq, group, payloads, PER_MESSAGE + extras.size)
 
     def expected(self, group: str, messages: int, size: int) -> bool | None:
         """Whether there is room; None: it is refused."""
@@ -453,24 +454,47 @@ def test_reservations_are_as_if_counted_one_by_one(part: int) -> None:
 def test_headers_are_refused_and_nothing_is_reserved_until_all_sites_have_them() -> None:
     around = Around(Options())
     admission = Admission(cast(Origin, around))
-    label = label_of({"colour": b"red"}, 1, ("alpha", "beta"))
+    extras = extras_of({"colour": b"red"}, 1, ("alpha", "beta"))
     for send in (
-        lambda: admission.reserve("alpha", b"x", 1, label),
-        lambda: admission.reserve_batch("alpha", [b"x"], None, 1, label),
-        lambda: admission.reserve_listed(LIST, [b"x"], None, 1, label),
-        lambda: admission.submit(0, "alpha", (), [b"x"], None, 1, label),
+        lambda: admission.reserve("alpha", b"x", 1, extras),
+        lambda: admission.reserve_batch("alpha", [b"x"], None, 1, extras),
+        lambda: admission.reserve_listed(LIST, [b"x"], None, 1, extras),
+        lambda: admission.submit(0, "alpha", (), [b"x"], None, 1, extras),
     ):
         with pytest.raises(ConfigError, match="headers: this cluster does not use them yet"):
             send()
     assert admission.messages == admission.bytes == 0
     admission.reserve("alpha", b"plain", 1)
-    admission.reserve_listed(LIST, [b"to groups"], None, 1, label_of(None, 1, ("alpha", "beta")))
+    admission.reserve_listed(LIST, [b"to groups"], None, 1, extras_of(None, 1, ("alpha", "beta")))
     assert [unpack_body(batch.body()) for batch in admission.queue] == [[b"plain"], [b"to groups"]]
     around.features = ("another", HEADERS)
-    admission.reserve("alpha", b"with", 7, label_of({"colour": b"red"}, 1))
+    admission.reserve("alpha", b"with", 7, extras_of({"colour": b"red"}, 1))
     assert unpack_body(admission.queue[0].body()) == Envelope(
         [b"plain", b"with"], 0, (HeaderRun(1, 1, (("colour", b"red"),)),)
     )
+
+
+def test_headers_wait_until_the_cluster_is_founded() -> None:
+    around = Around(Options())
+    around.count = 0
+    admission = Admission(cast(Origin, around))
+    extras = extras_of({"colour": b"red"}, 1)
+    assert admission.reserve("alpha", b"x", 1, extras) == 0
+    assert admission.reserve_batch("alpha", [b"x"], None, 1, extras) == 0
+    assert admission.reserve_listed(LIST, [b"x"], None, 1, extras)[1] == 0
+    assert admission.reserve("alpha", b"plain", 1) == 1
+    turn = admission.stand_in_line(1, 10 + extras.size)
+    assert admission.grant() == [turn]
+    assert admission.reserve("alpha", b"x", 1, extras, turn=turn) == 0
+    assert not turn.granted, "another may have the room meanwhile"
+    around.count, around.features = 1, (HEADERS,)
+    assert admission.grant() == [turn]
+    assert admission.reserve("alpha", b"x", 1, extras, turn=turn) == 2
+    admission.leave_line(turn)
+    turn = admission.stand_in_line(1, 10 + extras.size)
+    around.features = ()  # or it was founded by an older release
+    with pytest.raises(ConfigError, match="does not use them yet"):
+        admission.reserve("alpha", b"x", 1, extras, turn=turn)
 
 
 def test_a_batch_larger_than_the_window_goes_alone_and_is_not_overtaken() -> None:

@@ -16,11 +16,13 @@ from typing import Any
 import msgspec
 
 from ordercast.check.report import check_history
+from ordercast.core.batches import packed_body
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.history.reader import read_history
+from ordercast.model.envelope import HeaderRun, unpack_body
 from ordercast.model.groups import Site
-from ordercast.model.messages import Key, MessageId, Placed
+from ordercast.model.messages import Key, MessageId, Placed, pack_payloads
 from ordercast.net.admin import frames as admin
 from ordercast.net.export.history import export
 from ordercast.net.link.hello import Hello, encode_hello
@@ -37,6 +39,12 @@ DIGEST = ReplicaDigest("alpha", (DigestPoint(2, 1_000, 7, 8, 1, 9),))
 TARGETS = admin.Targets(("a", "b"), (("alpha", ("a", "b")),), (("a", "b"),))
 OPENED = EpochOpened(
     2, 7, "ring", "star", ("alpha",), (), (("alpha", ("a", "b")),), (1,), (("alpha", ("b",)),)
+)
+RUNS = (HeaderRun(0, 1, (("a", b""), ("colour", b"red"))), HeaderRun(1, 2, (("b", b"\xff"),)))
+BODIES = (
+    pack_payloads([b"one", b"two"]),
+    packed_body([b"one"], 1_700_000_000_000_000_000, (), ()),
+    packed_body([b"one", b"two", b"three"], 5, RUNS, ("beta", "alpha")),
 )
 REQUESTS: tuple[admin.ClientFrame, ...] = (
     admin.ClientHello(5, "demo", "a", bytes(range(16)), 5),
@@ -86,6 +94,11 @@ def write_frames(folder: Path) -> None:
     _write(folder / "replies.txt", [line(admin.frame_of(one), one) for one in REPLIES])
 
 
+def write_bodies(folder: Path) -> None:
+    """Bodies in both forms, as stores and batches have them."""
+    _write(folder / "bodies.txt", [line(body, unpack_body(body)) for body in BODIES])
+
+
 def _write(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="ascii")
 
@@ -119,6 +132,7 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     write_frames(folder)
+    write_bodies(folder)
     with tempfile.TemporaryDirectory() as made:
         stores = Path(made) / "stores"
         asyncio.run(run_cluster(stores))

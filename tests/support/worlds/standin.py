@@ -91,7 +91,7 @@ class StandIn:
     def start(self, now: int) -> None:
         self._called("start", now)
 
-    def submit(self, now: int, group: str, payloads: list[bytes]) -> int:
+    def submit(self, now: int, group: str, payloads: list[bytes], *_: object) -> int:
         self.seq += 1
         try:
             self._called("submit", now, (group, payloads))
@@ -100,7 +100,9 @@ class StandIn:
             raise
         return self.seq
 
-    def submit_to(self, now: int, sites: Sequence[str], payloads: list[bytes]) -> tuple[str, int]:
+    def submit_to(
+        self, now: int, sites: Sequence[str], payloads: list[bytes], *_: object
+    ) -> tuple[str, int]:
         self.seq += 1
         self._called("submit_to", now, (tuple(sites), payloads))
         return "@" + ",".join(sites), self.seq

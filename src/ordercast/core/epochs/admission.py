@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from ordercast.core.batches import (
-    NO_LABEL,
+    NO_EXTRAS,
     PER_MESSAGE,
-    Label,
+    Extras,
     batch_bytes,
     packed_body,
     require_message,
-    unlabelled,
+    without_extras,
 )
 from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.window import Window
@@ -61,7 +61,7 @@ class Reservation:
         payloads: list[bytes],
         size: int,
         sent_ns: int = 0,
-        label: Label = NO_LABEL,
+        extras: Extras = NO_EXTRAS,
         request: RequestName | None = None,
     ) -> None:
         self.group = group
@@ -70,15 +70,15 @@ class Reservation:
         self.payloads = payloads
         self.size = size
         self.sent_ns = sent_ns  # when its first message was reserved; 0: it is not told
-        self.headers = list(label.headers)
-        self.groups = label.groups
+        self.headers = list(extras.headers)
+        self.groups = extras.groups
         self.request = request
 
-    def join(self, payload: bytes, size: int, label: Label) -> None:
+    def join(self, payload: bytes, size: int, extras: Extras) -> None:
         """One message more."""
-        if label.headers:
+        if extras.headers:
             place = len(self.payloads)
-            self.headers += [HeaderRun(place, 1, run.items) for run in label.headers]
+            self.headers += [HeaderRun(place, 1, run.items) for run in extras.headers]
         self.payloads.append(payload)
         self.size += size
 
@@ -105,12 +105,12 @@ class _Packed(Reservation):
         seq: int,
         payloads: list[bytes],
         sent_ns: int,
-        label: Label,
+        extras: Extras,
         request: RequestName | None,
     ) -> None:
-        self._body = packed_body(payloads, sent_ns, label.headers, label.groups)
+        self._body = packed_body(payloads, sent_ns, extras.headers, extras.groups)
         size = len(self._body)
-        super().__init__(group, members, seq, payloads, size, sent_ns, label, request)
+        super().__init__(group, members, seq, payloads, size, sent_ns, extras, request)
 
     def body(self) -> bytes:
         return self._body
@@ -219,7 +219,7 @@ class Admission:
         group: Group,
         payload: bytes,
         sent_ns: int = 0,
-        label: Label = NO_LABEL,
+        extras: Extras = NO_EXTRAS,
         *,
         turn: Turn | None = None,
     ) -> int:
@@ -229,26 +229,26 @@ class Admission:
         Error if the message can go nowhere."""
         self.settle()
         if HEADERS not in self._origin.layout.features:
-            sent_ns, label = 0, unlabelled(label)
+            sent_ns, extras = 0, self._told(extras)
         if group not in self._last:
             self._begin(self._last, group, ())
         if type(payload) is not bytes or len(payload) > self._message_bytes:
             payload = require_message(payload, self._message_bytes)
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
-        size = len(payload) + PER_MESSAGE + label.size
-        if not self._admits(1, size, turn):
+        size = len(payload) + PER_MESSAGE + extras.size
+        if not self._admits(1, size, turn, extras):
             return 0
         seq = self._last[group] = self._last[group] + 1
         batch = self._filling.get(group)
         if batch is None or batch.size + size > BATCH_BYTES:
-            batch = Reservation(group, (), seq, [payload], size, sent_ns, label)
+            batch = Reservation(group, (), seq, [payload], size, sent_ns, extras)
             self.queue.append(batch)
             if self._causal:
                 self._filling.clear()
             self._filling[group] = batch
         else:
-            batch.join(payload, size, label)
+            batch.join(payload, size, extras)
         self._messages += 1
         self._bytes += size
         if self._is_quick and not self._line:
@@ -269,21 +269,21 @@ class Admission:
         payloads: list[bytes],
         request: RequestName | None = None,
         sent_ns: int = 0,
-        label: Label = NO_LABEL,
+        extras: Extras = NO_EXTRAS,
         *,
         turn: Turn | None = None,
     ) -> int:
         """The last seq of a batch that is ordered as one. In all else as `reserve`."""
         self.settle()
         if HEADERS not in self._origin.layout.features:
-            sent_ns, label = 0, unlabelled(label)
-        size = batch_bytes(payloads, self._message_bytes, label)
+            sent_ns, extras = 0, self._told(extras)
+        size = batch_bytes(payloads, self._message_bytes, extras)
         if group not in self._last:
             self._begin(self._last, group, ())
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
-        batch = Reservation(group, (), 0, payloads, size, sent_ns, label, request)
-        return self._reserve(self._last, batch, turn)
+        batch = Reservation(group, (), 0, payloads, size, sent_ns, extras, request)
+        return self._reserve(self._last, batch, turn, extras)
 
     def reserve_listed(
         self,
@@ -291,7 +291,7 @@ class Admission:
         payloads: list[bytes],
         request: RequestName | None = None,
         sent_ns: int = 0,
-        label: Label = NO_LABEL,
+        extras: Extras = NO_EXTRAS,
         *,
         turn: Turn | None = None,
     ) -> tuple[Group, int]:
@@ -299,8 +299,8 @@ class Admission:
         seq."""
         self.settle()
         if HEADERS not in self._origin.layout.features:
-            sent_ns, label = 0, unlabelled(label)
-        size = batch_bytes(payloads, self._message_bytes, label)
+            sent_ns, extras = 0, self._told(extras)
+        size = batch_bytes(payloads, self._message_bytes, extras)
         members = self._origin.layout.listed(sites)
         group = implicit_group(members)
         if group not in self._last_listed:
@@ -308,8 +308,8 @@ class Admission:
             self._lists[group] = members
         else:
             self._origin.domain(group, members)  # raises if there is none
-        batch = Reservation(group, members, 0, payloads, size, sent_ns, label, request)
-        return group, self._reserve(self._last_listed, batch, turn)
+        batch = Reservation(group, members, 0, payloads, size, sent_ns, extras, request)
+        return group, self._reserve(self._last_listed, batch, turn, extras)
 
     def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
         """Look up the last seq of the group, before the first message of this run to it."""
@@ -317,9 +317,11 @@ class Admission:
         self._window.require_stream(group, members)
         last[group] = self._window.next_seq(group) - 1
 
-    def _reserve(self, last: dict[Group, int], batch: Reservation, turn: Turn | None) -> int:
+    def _reserve(
+        self, last: dict[Group, int], batch: Reservation, turn: Turn | None, extras: Extras
+    ) -> int:
         count, group = len(batch.payloads), batch.group
-        if not self._admits(count, batch.size, turn):
+        if not self._admits(count, batch.size, turn, extras):
             return 0
         if self._causal:
             self._filling.clear()
@@ -333,12 +335,22 @@ class Admission:
         last[group] += count
         return last[group]
 
-    def _admits(self, messages: int, size: int, turn: Turn | None) -> bool:
+    def _told(self, extras: Extras) -> Extras:
+        """What of the extras goes with messages, where the layout has not adopted `HEADERS`."""
+        return extras if extras.headers and not self.founded else without_extras(extras)
+
+    @property
+    def founded(self) -> bool:
+        """Whether it is known which features the cluster was founded with."""
+        return self._origin.layout.count > 0
+
+    def _admits(self, messages: int, size: int, turn: Turn | None, extras: Extras) -> bool:
         """Whether there is room and nobody in line, or the room was granted in line. No seq is
-        given while the site is closed, or before `follow` has looked at a new layout."""
+        given while the site is closed, or before `follow` has looked at a new layout; nor, with
+        headers, before the cluster is founded."""
         if self._causal:
             self._window.require_past()
-        ready = self._is_current() and self.open()
+        ready = self._is_current() and self.open() and (self.founded or not extras.headers)
         if turn is None:
             return ready and not self._line and self._has_room(messages, size)
         if not ready:
@@ -459,17 +471,19 @@ class Admission:
         payloads: list[bytes],
         request: RequestName | None = None,
         sent_ns: int = 0,
-        label: Label = NO_LABEL,
+        extras: Extras = NO_EXTRAS,
     ) -> int:
         """Reserve and accept at once, for a driver that does not gather. Returns the first seq. The
         site is open, and the batch has a domain. Nothing is changed when this raises."""
         if HEADERS not in self._origin.layout.features:
-            sent_ns, label = 0, unlabelled(label)
-        batch_bytes(payloads, self._message_bytes, label)
+            if extras.headers and not self.founded:
+                raise NotInMajority("headers wait until the cluster is founded")
+            sent_ns, extras = 0, without_extras(extras)
+        batch_bytes(payloads, self._message_bytes, extras)
         self._window.require_stream(group, members)
         self._window.require_past()
         seq = self._window.next_seq(group)
-        batch = _Packed(group, members, seq, payloads, sent_ns, label, request)
+        batch = _Packed(group, members, seq, payloads, sent_ns, extras, request)
         if not self._has_room(len(payloads), batch.size):
             raise self.window_full()
         if not self._origin.accept(now, batch):

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordercast.core.batches import NO_LABEL, Label
+from ordercast.core.batches import NO_EXTRAS, Extras
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
@@ -206,20 +206,20 @@ class Member:
 
     def submit(
         self, now: int, group: Group, payloads: list[bytes], request: RequestName | None = None,
-        sent_ns: int = 0, label: Label = NO_LABEL,
+        sent_ns: int = 0, extras: Extras = NO_EXTRAS,
     ) -> int:  # fmt: skip
         """Accept a batch at once. Returns its first seq. Nothing is changed when this raises."""
         self._hear(now, group, ())
-        return self.admission.submit(now, group, (), payloads, request, sent_ns, label)
+        return self.admission.submit(now, group, (), payloads, request, sent_ns, extras)
 
     def submit_to(
         self, now: int, sites: Sequence[Site], payloads: list[bytes],
-        request: RequestName | None = None, sent_ns: int = 0, label: Label = NO_LABEL,
+        request: RequestName | None = None, sent_ns: int = 0, extras: Extras = NO_EXTRAS,
     ) -> tuple[Group, int]:  # fmt: skip
         """As `submit`, for listed sites. Returns the name of their group, and the first seq."""
         group = implicit_group(members := self.layout.listed(sites))
         self._hear(now, group, members)
-        seq = self.admission.submit(now, group, members, payloads, request, sent_ns, label)
+        seq = self.admission.submit(now, group, members, payloads, request, sent_ns, extras)
         return group, seq
 
     def _hear(self, now: int, group: Group, members: tuple[Site, ...]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ordercast.core.epochs.layout import Layout, components
 from ordercast.model.errors import CrossDomain, UnknownGroup
+from ordercast.model.features import known_features
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import listed_sites
 from ordercast.model.names import nearest
@@ -21,7 +22,9 @@ def targets_of(layout: Layout) -> Targets:
     elif layout.absent:  # a list that only absent sites hold together waits for them
         domains += parts
     sites, groups = tuple(sorted(layout.roster)), tuple(layout.groups.items())
-    return Targets(sites, groups, domains, layout.features)
+    # Until the cluster is founded, what uses a feature waits at the site.
+    features = layout.features if layout.count > 0 else known_features()
+    return Targets(sites, groups, domains, features)
 
 
 def _sites_of(layout: Layout, names: Iterable[Group]) -> tuple[Site, ...]:

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from ordercast.core.batches import batch_bytes, label_of, packed_body, unlabelled
+from ordercast.core.batches import batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
 from ordercast.model.errors import Error, WindowFull
@@ -59,10 +59,10 @@ class ClientOutgoing:
     ) -> tuple[int, HeaderRuns]:
         """The bytes of a batch, and its headers; its payloads become bytes. Refuses what the site
         would refuse."""
-        label = label_of(headers, len(payloads), target[2])
+        extras = extras_of(headers, len(payloads), target[2])
         if HEADERS not in self.targets.features:
-            label = unlabelled(label)
-        return batch_bytes(payloads, self._message_bytes, label), label.headers
+            extras = without_extras(extras)
+        return batch_bytes(payloads, self._message_bytes, extras), extras.headers
 
     def add(
         self,

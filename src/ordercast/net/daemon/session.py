@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from ordercast.core.batches import NO_LABEL, Label
+from ordercast.core.batches import NO_EXTRAS, Extras
 from ordercast.model.envelope import Envelope, unpack_body
 from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.grants import ClientSubject
@@ -210,20 +210,20 @@ class ClientSession:
     async def _submit(self, frame: Send) -> Receipt:
         """The site that takes a message says when it was sent, and who the members of its groups
         are; what a client says of that does not count."""
-        body, label = unpack_body(frame.body), NO_LABEL
+        body, extras = unpack_body(frame.body), NO_EXTRAS
         if isinstance(body, Envelope):
             body.check(listed=bool(frame.sites))
-            payloads, label = body.payloads, Label(body.headers, body.groups)
+            payloads, extras = body.payloads, Extras(body.headers, body.groups)
         else:
             payloads = body
         if len(payloads) != frame.count:
             raise Error(f"request {frame.number} has not {frame.count} payloads")
         sender, request = self.site.sender, (self.client, frame.number)
-        if label.groups:
-            return await sender.send_to_groups(payloads, label, request, self.subject)
+        if extras.groups:
+            return await sender.send_to_groups(payloads, extras, request, self.subject)
         if frame.sites:
-            return await sender.send_listed(frame.sites, payloads, label, request, self.subject)
-        return await sender.send_batch(frame.group, payloads, label, request, self.subject)
+            return await sender.send_listed(frame.sites, payloads, extras, request, self.subject)
+        return await sender.send_batch(frame.group, payloads, extras, request, self.subject)
 
     # --- what becomes of it -----------------------------------------------------------------------
 

@@ -65,8 +65,12 @@ class ForgottenSends:
         if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
             return
         client, requests, parts = item.parts
-        for n, payload in enumerate(item.payloads):
-            row = Sent(origin, incarnation, group, batch.seq + n, 0, 0, 0, len(payload))
+        shown, addressed = item.contents.shown(), item.contents.addressed
+        for n, size in enumerate(item.contents.sizes()):
+            row = Sent(origin, incarnation, group, batch.seq + n, 0, 0, 0, size)
+            if shown is not None or addressed is not None:
+                headers = None if shown is None else shown[n]
+                row = replace(row, headers=headers, addressed=addressed)
             if requests is not None and parts is not None:
                 row = replace(row, client=client, request=requests[n], part=parts[n])
             self._rows.append(row)

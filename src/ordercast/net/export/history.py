@@ -17,7 +17,6 @@ from typing import Any
 from msgspec.structs import replace as replace_fields
 
 from ordercast.history.collected import CollectedHistory, CollectedTable
-from ordercast.history.digest import digest
 from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
     BASE,
@@ -150,12 +149,13 @@ class _Export:
         limit, latest = self.limits[source.site], 0
         progress_at = _PROGRESS_EVERY
         with self.history.table("sent") as table:
-            for at_ns, after, attempt, batch, payloads, refused, parts in source.sends.accepted():
+            for at_ns, after, attempt, batch, contents, refused, parts in source.sends.accepted():
                 # An excluded site may have delivered a batch before it was refused.
                 self.forgotten.holds(batch, sent=not (refused and self.excludes))
                 if refused:
                     continue
-                latest = max(latest, at_ns)  # the clock of the machine may have been set back
+                # The clock of the machine may have been set back.
+                latest = max(latest, contents.sent_ns or at_ns)
                 after = min(after, limit)
                 count = batch.count
                 table.extend(
@@ -164,8 +164,9 @@ class _Export:
                         "origin": batch.origin, "incarnation": batch.incarnation,
                         "group_name": batch.group, "seq": _range(batch.seq, count),
                         "after_position": after, "after_attempt": attempt if after else 0,
-                        "sent_ns": latest, "size": [len(payload) for payload in payloads],
-                        "digest": [digest(payload) for payload in payloads], **parts._asdict(),
+                        "sent_ns": latest, "size": contents.sizes(),
+                        "digest": contents.digests(), "headers": contents.shown(),
+                        "addressed": contents.addressed, **parts._asdict(),
                     },
                 )  # fmt: skip
                 self.epochs.note(batch.group, batch.members)
@@ -224,20 +225,21 @@ class _Export:
         item: LoggedBatch,
         hidden: Collection[int],
     ) -> None:
-        batch, payloads, parts = item.placed.batch, item.payloads, item.parts
+        batch, contents, parts = item.placed.batch, item.contents, item.parts
         positions, seqs = _range(item.position, batch.count), _range(batch.seq, batch.count)
         if hidden:
             kept = [n for n, position in enumerate(positions) if position not in hidden]
             positions, seqs = [positions[n] for n in kept], [seqs[n] for n in kept]
-            payloads, parts = [payloads[n] for n in kept], parts.only(kept)
+            contents, parts = contents.only(kept), parts.only(kept)
         table.extend(
             len(positions),
             {
                 "site": site, "position": positions, "attempt": item.attempt, "epoch": item.epoch,
                 "group_name": batch.group, "origin": batch.origin,
                 "incarnation": batch.incarnation, "seq": seqs, "delivered_ns": item.at_ns,
-                "digest": [digest(payload) for payload in payloads],
-                "order_key": order_key(item.placed.key), **parts._asdict(),
+                "digest": contents.digests(), "order_key": order_key(item.placed.key),
+                "sent_ns": contents.sent_ns, "headers": contents.shown(),
+                "addressed": contents.addressed, **parts._asdict(),
             },
         )  # fmt: skip
 

@@ -17,7 +17,8 @@ from ordercast.core.outbox import Accepted
 from ordercast.history.rows import EXCLUDED, OPEN, RETURNED
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed, payloads_of
+from ordercast.model.messages import Batch, Placed
+from ordercast.net.export.contents import BatchContents, contents_of
 from ordercast.net.store.checkpoint import folded_state, read_checkpoint, released_by
 from ordercast.net.store.events import ABSENT, parse_opening
 from ordercast.net.store.file import (
@@ -64,7 +65,7 @@ class LoggedBatch(NamedTuple):
     epoch: int
     at_ns: int
     placed: Placed
-    payloads: list[bytes]
+    contents: BatchContents
     attempt: int
     parts: RequestParts
 
@@ -77,7 +78,7 @@ class AcceptedBatch(NamedTuple):
     after: int
     attempt: int
     batch: Batch
-    payloads: list[bytes]
+    contents: BatchContents
     refused: bool
     parts: RequestParts
 
@@ -154,8 +155,8 @@ class StoreSnapshot:
     def _logged(self, row: BatchRow, position: int) -> LoggedBatch:
         assert self._db is not None
         placed = logged_in(self._db, row, self.path)
-        payloads, parts = self._payloads(row, placed.batch), self._parts(row, placed.batch)
-        return LoggedBatch(position, row.epoch, row.at_ns, placed, payloads, row.attempt, parts)
+        contents, parts = self._contents(row, placed.batch), self._parts(row, placed.batch)
+        return LoggedBatch(position, row.epoch, row.at_ns, placed, contents, row.attempt, parts)
 
     def accepted(self) -> Iterator[AcceptedBatch]:
         events = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
@@ -163,9 +164,9 @@ class StoreSnapshot:
         for row, record in self._records(ACCEPTED):
             if isinstance(record, Accepted):
                 batch = record.batch
-                payloads, parts = self._payloads(row, batch), self._parts(row, batch)
+                contents, parts = self._contents(row, batch), self._parts(row, batch)
                 yield AcceptedBatch(
-                    row.at_ns, row.after_position, row.attempt, batch, payloads, row.n in refused,
+                    row.at_ns, row.after_position, row.attempt, batch, contents, row.n in refused,
                     parts,
                 )  # fmt: skip
 
@@ -193,9 +194,9 @@ class StoreSnapshot:
         except sqlite3.Error as error:
             raise store_error(self.path, error) from None
 
-    def _payloads(self, row: BatchRow, batch: Batch) -> list[bytes]:
+    def _contents(self, row: BatchRow, batch: Batch) -> BatchContents:
         try:
-            return payloads_of(batch)
+            return contents_of(batch)
         except FrameError as error:
             raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from time import time_ns
 
-from ordercast.core.batches import NO_LABEL, PER_MESSAGE, Label, as_bytes, label_of
+from ordercast.core.batches import NO_EXTRAS, PER_MESSAGE, Extras, as_bytes, extras_of
 from ordercast.core.epochs.admission import BATCH_BYTES, RequestName, Turn
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import plain, require_names
@@ -17,7 +17,7 @@ from ordercast.model.grants import EVERY, SEND, ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import Headers
 from ordercast.net.site.permits import Permits
-from ordercast.net.site.presence import Presence
+from ordercast.net.site.presence import NOT_FOUNDED, Presence
 from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
 
 TURN_BYTES = BATCH_BYTES - 4_096
@@ -56,18 +56,18 @@ class SiteSender:
     ) -> Receipt:
         if type(group) is not str and type(group := plain(group)) is not str:
             return await self._multicast_union(group, [as_bytes(payload)], headers)
-        label = label_of(headers, 1) if headers else NO_LABEL
+        extras = extras_of(headers, 1) if headers else NO_EXTRAS
         if self.admission.bytes > TURN_BYTES:
             await asyncio.sleep(0)
         self._require_open(group)
-        seq = self.admission.reserve(group, payload, time_ns(), label)
+        seq = self.admission.reserve(group, payload, time_ns(), extras)
         if not seq:
             payload = bytes(payload)  # the caller may change its own while this waits
 
             def reserve(turn: Turn) -> int:
-                return self.admission.reserve(group, payload, time_ns(), label, turn=turn)
+                return self.admission.reserve(group, payload, time_ns(), extras, turn=turn)
 
-            seq = await self._in_line(reserve, (payload,), label, group)
+            seq = await self._in_line(reserve, (payload,), extras, group)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
@@ -80,14 +80,14 @@ class SiteSender:
         if type(group) is not str and type(group := plain(group)) is not str:
             self._require_open(EVERY)
             groups = self._addressed(group)
-            label, sites = label_of(headers, 1, groups), self._union(groups)
-            group, seq = self.admission.reserve_listed(sites, [payload], None, time_ns(), label)
+            extras, sites = extras_of(headers, 1, groups), self._union(groups)
+            group, seq = self.admission.reserve_listed(sites, [payload], None, time_ns(), extras)
         else:
             self._require_open(group)
-            label = label_of(headers, 1) if headers else NO_LABEL
-            seq = self.admission.reserve(group, payload, time_ns(), label)
+            extras = extras_of(headers, 1) if headers else NO_EXTRAS
+            seq = self.admission.reserve(group, payload, time_ns(), extras)
         if not seq:
-            raise self._no_room()
+            raise self._no_room(extras)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
@@ -100,7 +100,7 @@ class SiteSender:
         batch = list(payloads)
         if type(group) is not str and type(group := plain(group)) is not str:
             return await self._multicast_union(group, batch, headers)
-        return await self.send_batch(group, batch, label_of(headers, len(batch)))
+        return await self.send_batch(group, batch, extras_of(headers, len(batch)))
 
     async def multicast_to(
         self,
@@ -110,19 +110,19 @@ class SiteSender:
     ) -> Receipt:
         batch = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
         listed = require_names(sites, "sites")
-        return await self.send_listed(listed, batch, label_of(headers, len(batch)))
+        return await self.send_listed(listed, batch, extras_of(headers, len(batch)))
 
     async def _multicast_union(
         self, group: Sequence[Group], batch: list[bytes], headers: Headers
     ) -> Receipt:
         groups = self._addressed(group)
-        return await self.send_to_groups(batch, label_of(headers, len(batch), groups))
+        return await self.send_to_groups(batch, extras_of(headers, len(batch), groups))
 
     async def send_batch(
         self,
         group: Group,
         batch: list[bytes],
-        label: Label = NO_LABEL,
+        extras: Extras = NO_EXTRAS,
         request: RequestName | None = None,
         subject: ClientSubject | None = None,
     ) -> Receipt:
@@ -134,40 +134,40 @@ class SiteSender:
 
         def reserve(turn: Turn | None = None) -> int:
             now = time_ns()
-            return self.admission.reserve_batch(group, batch, request, now, label, turn=turn)
+            return self.admission.reserve_batch(group, batch, request, now, extras, turn=turn)
 
-        seq = reserve() or await self._in_line(reserve, batch, label, group, subject)
+        seq = reserve() or await self._in_line(reserve, batch, extras, group, subject)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
     async def send_to_groups(
         self,
         batch: list[bytes],
-        label: Label,
+        extras: Extras,
         request: RequestName | None = None,
         subject: ClientSubject | None = None,
     ) -> Receipt:
-        """Send to all members of the label's groups."""
-        return await self.send_listed(self._union(label.groups), batch, label, request, subject)
+        """Send to all members of the groups of `extras`."""
+        return await self.send_listed(self._union(extras.groups), batch, extras, request, subject)
 
     async def send_listed(
         self,
         sites: Sequence[Site],
         batch: list[bytes],
-        label: Label = NO_LABEL,
+        extras: Extras = NO_EXTRAS,
         request: RequestName | None = None,
         subject: ClientSubject | None = None,
     ) -> Receipt:
         self._require_open(EVERY, subject)
         admission = self.admission
-        group, seq = admission.reserve_listed(sites, batch, request, time_ns(), label)
+        group, seq = admission.reserve_listed(sites, batch, request, time_ns(), extras)
         if not seq:
 
             def reserve(turn: Turn) -> int:
                 now = time_ns()
-                return admission.reserve_listed(sites, batch, request, now, label, turn=turn)[1]
+                return admission.reserve_listed(sites, batch, request, now, extras, turn=turn)[1]
 
-            seq = await self._in_line(reserve, batch, label, EVERY, subject)
+            seq = await self._in_line(reserve, batch, extras, EVERY, subject)
         self._wake()
         return Receipt(self.receipts, group, seq)
 
@@ -190,8 +190,10 @@ class SiteSender:
             raise NotInMajority(self._presence.why_not() or "")
         self._permits.require(subject or self._permits.own, SEND, group)
 
-    def _no_room(self) -> WindowFull | NotInMajority:
+    def _no_room(self, extras: Extras) -> WindowFull | NotInMajority:
         why = self._presence.why_not()
+        if extras.headers and not self.admission.founded:
+            why = why or f"{NOT_FOUNDED}: headers wait until the cluster is"
         return self.admission.window_full() if why is None else NotInMajority(why)
 
     # --- waiting for room -------------------------------------------------------------------------
@@ -200,13 +202,13 @@ class SiteSender:
         self,
         reserve: Callable[..., int],
         payloads: Sequence[bytes],
-        label: Label,
+        extras: Extras,
         group: Group,
         subject: ClientSubject | None = None,
     ) -> int:
         """Wait for room in line, and reserve it. A sender that is cancelled, or has lost its grant
         meanwhile, has reserved nothing, and its room goes to the next in line."""
-        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1) + label.size
+        size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1) + extras.size
         turn = self.admission.stand_in_line(len(payloads), size)
         loop = asyncio.get_running_loop()
         try:
