@@ -175,7 +175,7 @@ class ClientConnection:
 
     def _refuse(self, frame: ClientFrame, error: NotGranted) -> None:
         if isinstance(frame, Produce) and self.session is not None:
-            self.session.broke(frame)
+            self.session.not_granted(frame)
         if isinstance(frame, Send | Watch | Produce):
             self.wire.send(Rejected(frame.number, kind_of(error), reason_of(error)))
         elif not isinstance(frame, ClientHello):

@@ -78,7 +78,8 @@ class ClientSession:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
         self._open: dict[int, Send | Produce] = {}  # given to the site, not yet accepted
-        # By producer and group, the number that was refused last.
+        # By producer and group, a number that was refused: when it came, or in its turn.
+        self._not_granted: dict[tuple[str, Group], int] = {}
         self._broken: dict[tuple[str, Group], int] = {}
         self._parked: dict[int, tuple[Subscription, asyncio.TimerHandle]] = {}
 
@@ -160,19 +161,26 @@ class ClientSession:
         if number in self._reached:
             self._tell(number)
             return
-        pair = (frame.producer, frame.group)
-        broken = self._broken.get(pair, 0)
-        if broken and frame.after >= broken:
-            why = f"message {broken} of producer {frame.producer!r} before it was refused"
-            self._say(Rejected(number, "Error", why))
+        try:
+            self._require_unbroken(frame, self._not_granted)
+        except Error as error:
+            self._say(Rejected(number, kind_of(error), reason_of(error)))
             return
-        self._broken.pop(pair, None)
         self._refused.pop(number, None)
         self._enqueue(frame)
 
-    def broke(self, frame: Produce) -> None:
-        """A message of a producer was refused."""
-        self._broken.setdefault((frame.producer, frame.group), frame.at)
+    def not_granted(self, frame: Produce) -> None:
+        """A message of a producer was refused when it came."""
+        self._not_granted.setdefault((frame.producer, frame.group), frame.at)
+
+    def _require_unbroken(self, frame: Produce, refused: dict[tuple[str, Group], int]) -> None:
+        """Raise Error if the one before it is among the refused. Otherwise the client knows of
+        the refusal."""
+        pair = (frame.producer, frame.group)
+        broken = refused.get(pair, 0)
+        if broken and frame.after >= broken:
+            raise Error(f"message {broken} of producer {frame.producer!r} before it was refused")
+        refused.pop(pair, None)
 
     def watch(self, frame: Watch) -> None:
         if frame.number in self._reached:
@@ -214,7 +222,7 @@ class ClientSession:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
                     if isinstance(frame, Produce):
-                        self.broke(frame)
+                        self._broken.setdefault((frame.producer, frame.group), frame.at)
                     self._refuse(frame.number, error)
                 else:
                     self._open[frame.number] = frame
@@ -257,9 +265,7 @@ class ClientSession:
     async def _submit_produced(
         self, frame: Produce, payloads: list[bytes], extras: Extras
     ) -> Receipt:
-        broken = self._broken.get((frame.producer, frame.group), 0)
-        if broken and frame.after >= broken:  # it was in the queue then
-            raise Error(f"message {broken} of producer {frame.producer!r} before it was refused")
+        self._require_unbroken(frame, self._broken)  # in the order of the queue
         name, send = (frame.producer, frame.at), self.site.producing.send
         return await send(name, frame.group, payloads, extras, self.subject)
 
