@@ -24,6 +24,7 @@ from ordercast.net.admin.frames import (
     kind_of,
     reason_of,
 )
+from ordercast.net.daemon.shares import SubjectShare
 from ordercast.net.daemon.subscription import Subscription
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.running import RunningSite
@@ -53,12 +54,18 @@ class ClientSession:
     """
 
     def __init__(
-        self, site: RunningSite, client: bytes, limits: ClientLimits, subject: ClientSubject
+        self,
+        site: RunningSite,
+        client: bytes,
+        limits: ClientLimits,
+        subject: ClientSubject,
+        share: SubjectShare,
     ) -> None:
         self.site = site
         self.client = client
         self.limits = limits
         self.subject = subject
+        self.share = share
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
@@ -88,6 +95,8 @@ class ClientSession:
             self.wire = None
 
     def close(self) -> None:
+        self.share.waits(-self._waiting[1])
+        self._waiting = [0, 0]
         self._queue.clear()
         for task in list(self._tasks):
             task.cancel()
@@ -159,6 +168,7 @@ class ClientSession:
             return
         self.highest = frame.number
         self._waiting = [messages + frame.count, size + len(frame.body)]
+        self.share.waits(len(frame.body))
         self._reached[frame.number] = (0, "", 0)
         self._queue.append(frame)
         if not self._sending:
@@ -171,8 +181,10 @@ class ClientSession:
         try:
             while self._queue:
                 frame = self._queue[0]
+                part = (frame.count, len(frame.body))
                 try:
-                    receipt = await self._submit(frame)
+                    await self.share.enter(*part)
+                    receipt = await self._entered(frame)
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
@@ -183,6 +195,17 @@ class ClientSession:
                 self._queue.popleft()
         finally:
             self._sending = False
+
+    async def _entered(self, frame: Send) -> Receipt:
+        """Submit what has entered the subject's share. It leaves the share if it is not taken."""
+        part = (frame.count, len(frame.body))
+        try:
+            receipt = await self._submit(frame)
+        except BaseException:
+            self.share.leave(*part)
+            raise
+        self.share.hold(receipt.stable, *part)
+        return receipt
 
     async def _submit(self, frame: Send) -> Receipt:
         """The site that takes a message says when it was sent, and who the members of its groups
@@ -237,6 +260,7 @@ class ClientSession:
     def _done(self, frame: Send) -> None:
         self._waiting[0] -= frame.count
         self._waiting[1] -= len(frame.body)
+        self.share.waits(-len(frame.body))
 
     def _tell(self, number: int) -> None:
         stage, group, seq = self._reached[number]
