@@ -166,6 +166,11 @@ const detail = latest(async () => {
 });
 
 function choose(name) {
+  if (name !== state.chosen) { // what is offered is for the site before: it must not act on it
+    offered = "";
+    by("actions").replaceChildren();
+    by("actions").hidden = true;
+  }
   state.chosen = name;
   detail();
   if (state.view) { sites(state.view); paint(state.view); }
@@ -217,12 +222,17 @@ document.addEventListener("site", (event) => {
   place.hidden = false;
   if (key === offered) return; // do not take a control away from under the pointer
   offered = key;
+  const before = new Map([...place.querySelectorAll("select")].map((select) => [select.ariaLabel, select.value]));
   const may = (name) => state.control.actions.includes(name);
   place.replaceChildren(...[
     site.elsewhere.length && chooser("join", site.elsewhere, (group, button) => act({ action: "join", site: site.site, group }, button)),
     site.groups.length && chooser("leave", site.groups, (group, button) => act({ action: "leave", site: site.site, group }, button)),
     may("kill") && site.state !== "down" && sure("kill", `really kill ${site.site}?`, (button) => act({ action: "kill", site: site.site }, button)),
   ].filter(Boolean));
+  for (const select of place.querySelectorAll("select")) { // a choice outlives a change of the list
+    const kept = before.get(select.ariaLabel);
+    if ([...select.options].some((option) => option.value === kept)) select.value = kept;
+  }
 });
 
 function offer(control) {
