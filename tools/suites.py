@@ -89,9 +89,9 @@ def pytest(words: Sequence[str], workers: int) -> Command:
 SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
 SUITES = (
     Suite("static", 40, static),
-    Suite("unit", 300, unit),
+    Suite("unit", 350, unit),
     Suite("schedules", 125, directory("schedules", workers=CORES)),
-    Suite("processes", 165, directory("processes", workers=WAITING)),
+    Suite("processes", 215, directory("processes", workers=WAITING)),
     Suite("spark", 125, directory("spark", workers=min(CORES, 2))),
     Suite("docs", 25, directory("docs", "browser", workers=CORES)),
 )

@@ -55,6 +55,7 @@ def page(cluster: Daemons, complaints: list[str]) -> Iterator[Page]:
         with browsing() as browser:
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.set_default_timeout(SOON_MS)
+            expect.set_options(timeout=SOON_MS)
             listen(page, complaints)
             page.goto(url)
             page.wait_for_url("**/cluster")
@@ -99,6 +100,15 @@ def test_a_site_shows_its_position_and_its_links(page: Page, cluster: Daemons) -
     assert status["position"] == 40
     expect(page.locator("#sites tr[data-site=c] td").nth(3)).to_have_text("40")
     expect(page.locator("#note")).to_contain_text("once a second")
+
+
+def test_what_is_offered_is_never_for_the_site_before(page: Page) -> None:
+    expect(page.locator("#actions button.danger")).to_be_visible()
+    hidden = page.evaluate(
+        "() => { document.querySelector('#sites tr[data-site=b]').click();"
+        " return document.querySelector('#actions').hidden; }"
+    )
+    assert hidden
 
 
 def test_the_page_joins_a_site_and_switches_the_protocol(page: Page, cluster: Daemons) -> None:

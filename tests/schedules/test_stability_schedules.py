@@ -4,6 +4,7 @@ everything is stable, and nothing is kept."""
 
 import pytest
 
+from support.cases.schedules import leave_picture
 from support.judges.stability_truth import BY_ROUNDS, judged, tracked
 
 CHUNK = 10
@@ -14,8 +15,9 @@ SCHEDULES = 200
 def test_nothing_is_stable_before_every_member_of_the_epoch_has_it(first: int) -> None:
     claims = 0
     for seed in range(first, first + CHUNK):
-        wrong, result, truth = judged(tracked(seed), seed)
-        assert wrong == [], result.replay
+        config = tracked(seed)
+        wrong, result, truth = judged(config, seed)
+        assert wrong == [], f"{result.replay} -- picture: {leave_picture(config, seed)}"
         claims += truth.claims
     assert claims > 100  # which were held against the truth
 

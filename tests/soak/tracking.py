@@ -1,6 +1,7 @@
 """Soak campaign: every stability tracker in running sites, watched by a judge that knows what is
 durable where; half of the schedules change their groups or lose sites for a while or for good."""
 
+from support.cases.schedules import leave_picture
 from support.judges.stability_truth import judged, tracked
 from tools.soak.campaign import Outcome
 
@@ -16,4 +17,6 @@ def run(seed: int) -> Outcome:
         f"schedules of {config.stability}": 1,
         **{f"faults: {kind}": times for kind, times in result.faults.items()},
     }
+    if wrong:
+        leave_picture(config, seed)
     return Outcome(not wrong, counters, "; ".join(wrong), result.replay)

@@ -11,6 +11,7 @@ from ordercast.pipeline.sweeps.results import read_results
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.runner import reproduce
+from ordercast.web import papers
 
 
 def size_of(picture: Path) -> tuple[int, int]:
@@ -57,6 +58,13 @@ def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_pat
         assert f'<img src="{name}.png"' in page
     for finding in (*first.findings, *third.findings):
         assert f'class="mark {finding.verdict}"' in page
+    shown = {one["name"]: one for one in papers.listed(tmp_path)["papers"]}  # on the web page
+    told = [finding["measured"] for finding in shown["gs-graph1"]["findings"]]
+    assert told == [finding.measured for finding in first.findings]
+    assert shown["gs-graph1"]["figure"]
+    assert "36 runs" in shown["gs-graph1"]["run"]
+    assert papers.figure(tmp_path, "gs-graph1") == tmp_path / "gs-graph1.png"
+    assert not shown["gs-graph2"]["findings"]
 
     waves = list((tmp_path / "rows" / "gs-forests" / "rows").iterdir())
     before = (tmp_path / "gs-graph1.csv").read_bytes()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ordercast.model.epochs import (
     AddGroup,
+    AddProducer,
     AddSite,
     AddVoter,
     Admit,
@@ -29,6 +30,7 @@ from ordercast.model.epochs import (
     Open,
     Recovered,
     RemoveGroup,
+    RemoveProducer,
     RemoveVoter,
     RetireSite,
     RevokeCertificate,
@@ -87,6 +89,8 @@ edits: st.SearchStrategy[Edit] = st.one_of(
     st.builds(AddSite, NAMES, TEXTS),
     st.builds(RetireSite, NAMES),
     st.builds(AddVoter, NAMES),
+    st.builds(AddProducer, NAMES, NAMES),
+    st.builds(RemoveProducer, NAMES, st.one_of(st.just(""), NAMES)),
     st.builds(RemoveVoter, NAMES),
     st.builds(UseBuilder, st.just("greedy"), st.one_of(st.just(""), NAMES)),
     st.builds(UseProtocol, st.just("ring"), st.one_of(st.just(""), NAMES)),
@@ -225,6 +229,8 @@ def random_edit(rng: random.Random) -> Edit:
         AddSite(site, rng.choice(("", "127.0.0.1:7104"))),
         RetireSite(site),
         AddVoter(site),
+        AddProducer(f"p{site}", group),
+        RemoveProducer(f"p{site}", rng.choice(("", group))),
         RemoveVoter(site),
         UseBuilder("greedy", rng.choice(("", site))),
         UseProtocol("ring", rng.choice(("", site))),

@@ -10,6 +10,7 @@ import msgspec
 
 from ordercast.model.epochs import (
     AddGroup,
+    AddProducer,
     AddSite,
     AddVoter,
     Admit,
@@ -31,6 +32,7 @@ from ordercast.model.epochs import (
     Open,
     Recovered,
     RemoveGroup,
+    RemoveProducer,
     RemoveVoter,
     RetireSite,
     RevokeCertificate,
@@ -156,6 +158,8 @@ EDITS: tuple[Edit, ...] = (
     UseBuilder("greedy", "a"),
     UseProtocol("ring", ""),
     AddVoter("d"),
+    AddProducer("sink", "alpha"),
+    RemoveProducer("sink"),
     RemoveVoter("d"),
     Grant("client:billing", ("send:sales", "read")),
     Withdraw("client:*", ("send:sales",)),

@@ -16,11 +16,14 @@ def check_lost(view: View) -> Verdict:
         for row, message in zip(site.rows, site.numbers, strict=True):
             delivered[message] |= 1 if row.epoch in site.unagreed_epochs else 2
     bases = Bases(view)
+    dropped = {message for site in view.sites for message in site.dropped}
     count = pending = 0
     smallest: tuple[MessageId, SiteNumber] | None = None
     for message, sent in enumerate(view.sent):
         if sent is None or delivered[message] & 2:
             continue
+        if view.messages[message] in dropped and not delivered[message]:
+            continue  # another copy of it was delivered
         member = None
         if not delivered[message] and view.sites[view.site_number[sent.origin]].ended:
             member = _who_lacks(view, groups.get(sent.group_name), bases, message)

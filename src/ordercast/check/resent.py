@@ -1,12 +1,13 @@
 """Resent: a client's request became two messages."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeAlias
 
 from ordercast.check.tangles import MessageNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View
-from ordercast.history.rows import Delivered, Sent, no_request
+from ordercast.history.rows import PRODUCER_CLIENT, Delivered, Sent, no_request
 
 RequestPart: TypeAlias = tuple[str, int, int]
 """Client, request, and the place in it: a message as its client knows it. A plain tuple, because
@@ -27,8 +28,11 @@ def check_resent(view: View) -> Verdict:
 
 
 def _sent(view: View) -> Iterator[tuple[MessageNumber, Sent]]:
-    yield from ((number, row) for number, row in enumerate(view.sent) if row is not None)
-    yield from view.sent_again
+    """What a producer sends may be sent again: of its rows those that are delivered count."""
+    rows = ((number, row) for number, row in enumerate(view.sent) if row is not None)
+    for number, row in chain(rows, view.sent_again):
+        if row.client is None or not row.client.startswith(PRODUCER_CLIENT):
+            yield number, row
 
 
 def _note(

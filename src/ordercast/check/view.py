@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ordercast.check.tangles import Knot, MessageNumber, SiteNumber, find_tangles
 from ordercast.history.rows import (
     BASE,
+    DROPPED,
     END,
     EXCLUDED,
     GAP,
@@ -55,6 +56,7 @@ class SiteView:
     bases: list[Base] = field(default_factory=list)
     gaps: set[MessageId] = field(default_factory=set)  # messages that live gaps name
     gap_positions: list[int] = field(default_factory=list)
+    dropped: set[MessageId] = field(default_factory=set)  # copies in its log, not delivered
     ended: bool = False
 
 
@@ -267,6 +269,8 @@ def _read_events(site: SiteView, events: Sequence[Event], floor: _Floor) -> None
     for event in events:
         if event.kind == BASE:
             site.bases.append(Base(event.position, event.epoch))
+        elif event.kind == DROPPED:
+            site.dropped.add(gap_message(event))
         elif event.kind == GAP and not floor.annuls(event.position, event.attempt):
             site.gaps.add(gap_message(event))
             site.gap_positions.append(event.position)

@@ -19,6 +19,7 @@ VERBS = (
     Verb("send", "send messages to a group through a running site"),
     Verb("tail", "print a running site's deliveries as they come"),
     Verb("reader", "list, reset or remove the named readers of a running site"),
+    Verb("producer", "list or remove the named producers of a running cluster"),
     Verb("status", "how the running sites are, and who holds them up"),
     Verb("top", "the running cluster on one screen, live: sites, groups, epochs, links"),
     Verb("dashboard", "a web page about a cluster, a history or a simulated run"),

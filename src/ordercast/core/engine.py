@@ -37,9 +37,11 @@ from ordercast.core.outbox import (
     Outbox,
     Passed,
     Record,
+    StreamSeqs,
     typed,
 )
 from ordercast.core.own_messages import OwnMessages
+from ordercast.core.producers import ProducerMarks
 from ordercast.core.retention import Held, PassedBatches
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure
@@ -78,11 +80,11 @@ class Engine:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_ahead", "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_persist",
-        "_prompt", "_relay_before_durable", "_touched", "alarm_at", "boot", "direct", "epoch_state",
-        "flow", "gate", "heading", "incarnation", "incarnation_of", "links", "mistakes",
-        "name", "now", "options", "ordering", "own", "parent", "records_state", "resumes",
-        "retention", "stability", "stirred", "structure",
+        "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_persist", "_prompt",
+        "_relay_before_durable", "_touched", "alarm_at", "boot",
+        "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
+        "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
+        "records_state", "resumes", "retention", "stability", "stirred", "structure",
     )  # fmt: skip
 
     def __init__(
@@ -138,8 +140,8 @@ class Engine:
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
         self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
-        self._ahead = 0  # messages for this site that are not logged, but their headers have passed
-        self._completes = False  # the batch that passes next is held since its header passed
+        self._completes: Held | None = None  # passes next, and is held since its header passed
+        self.marks = ProducerMarks()
         self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.gate.attempt = attempt
         self.own = OwnMessages(
@@ -273,6 +275,9 @@ class Engine:
     def drain(self) -> EngineBox:
         """All duties since the last drain, with those that the end of a burst adds."""
         self.stirred = False
+        if self.gate.copies:
+            folded, self.retention.folded_copies = self.retention.folded_copies, []
+            self.gate.forget_copies(folded)
         late: Sends = []
         down: Sends = [] if self._relay_before_durable else late
         counted: list[Site] | tuple[()] = ()
@@ -422,27 +427,32 @@ class Engine:
     def passed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> None:
         placed = entry.placed
         batch = placed.batch
-        held, self._completes = self._completes, False
+        held, self._completes = self._completes, None
         if batch.incarnation == CLOSING:
-            if not held:
+            if held is None:
                 self._hold_close(entry, children)
             self._happens(states.CLOSE_LOGGED)
             return
-        if not held:
-            position = self.gate.logged + batch.count if mine else 0
-            self._hold(entry, children, position)
+        copy = mine and batch.requests is not None and not self.marks.keeps(batch)
+        if copy:
+            self.gate.copies[placed.key] = None
+        position = self.gate.logged + (0 if copy else batch.count) if mine else 0
+        if held is None:
+            self._hold(entry, children, position, mine=mine)
+        else:
+            held.position = position
         if mine:
             news = self.gate.append(placed)
-            if not self.gate.safe:
+            if not (self.gate.safe or copy):
                 self._deliver(placed)
-            elif self.own.carries_past and not self.records_state.persists:
+            elif not copy and self.own.carries_past and not self.records_state.persists:
                 # Perhaps it was delivered before the restart: new messages follow it.
                 self.own.delivered(placed)
             if news:
                 self.settle([batch.group])
 
-    def _hold(self, entry: Passed, children: Sequence[Site], position: int) -> Held:
-        held = self.retention.hold(entry, self._owed(children), position)
+    def _hold(self, entry: Passed, children: Sequence[Site], position: int, *, mine: bool) -> Held:
+        held = self.retention.hold(entry, self._owed(children), position, mine=mine)
         batch = entry.placed.batch
         if not entry.from_parent and batch.members:
             self.stability.concerns(batch.group, batch.members)
@@ -450,7 +460,7 @@ class Engine:
 
     def _hold_close(self, entry: Passed, children: Sequence[Site]) -> Held:
         """Hold the Close for good: a restart must close again."""
-        return self.retention.hold(entry, self._owed(children), NEVER)
+        return self.retention.hold(entry, self._owed(children), NEVER, mine=False)
 
     def _owed(self, children: Sequence[Site]) -> list[tuple[Outgoing, int, Site]]:
         """For each child, its lane and the number of the last item that was sent to it."""
@@ -463,18 +473,13 @@ class Engine:
             held = self._hold_close(entry, children)
             self._happens(states.CLOSE_HEADED)
         else:
-            if mine:
-                self._ahead += batch.count
-            held = self._hold(entry, children, self.gate.logged + self._ahead if mine else 0)
+            held = self._hold(entry, children, 0, mine=mine)  # its position comes with its body
         held.pending = True
         return held
 
     def filled(self, held: Held, entry: Passed, *, mine: bool) -> None:
         self.retention.filled(held, entry)
-        batch = entry.placed.batch
-        if mine and batch.incarnation != CLOSING:
-            self._ahead -= batch.count
-        self._completes = True
+        self._completes = held
         self.passed(entry, (), mine=mine)
 
     def lost_control(self, peer: Site) -> Iterable[Item]:
@@ -528,7 +533,7 @@ class Engine:
         news = dict.fromkeys(groups)
         for placed in self.gate.settle():
             news[placed.batch.group] = None
-            if self.gate.safe:
+            if self.gate.safe and placed.key not in self.gate.copies:
                 self._deliver(placed)
         for group in news:
             for origin, seq in self.retention.finals(group):
@@ -566,7 +571,7 @@ class Engine:
         """All sites have closed. All that was logged is stable, and so are this site's own messages
         up to `lasts`."""
         for placed in self.gate.settle_all():
-            if self.gate.safe:
+            if self.gate.safe and placed.key not in self.gate.copies:
                 self._deliver(placed)
         for group, seq in lasts.items():
             self.own.included(group, seq)
@@ -598,6 +603,13 @@ class Engine:
         self._acknowledged(link, self.boot, tuple((lane, n, n) for lane, n in enumerate(lasts)))
 
     # --- the log of the epoch ---------------------------------------------------------------------
+
+    def in_log(self, placed: Placed) -> tuple[bool, bool]:
+        """Whether a batch that has passed here has positions in this site's log, and whether it is
+        a copy there."""
+        mine = self.is_mine(placed.batch)
+        copy = mine and bool(self.gate.copies) and placed.key in self.gate.copies
+        return mine and not copy, copy
 
     def is_mine(self, batch: Batch) -> bool:
         """Whether a batch that passes here belongs to this site's log. The Close never does."""
@@ -632,7 +644,12 @@ class Engine:
         for placed in self.log():
             batch = placed.batch
             found[batch.origin, batch.incarnation, batch.group] = batch.seq + batch.count - 1
-        return tuple((*stream, seq) for stream, seq in found.items())
+        return (*(tuple((*stream, seq) for stream, seq in found.items())), *self.own_marks())
+
+    def own_marks(self) -> StreamSeqs:
+        """The marks of producers at this site's groups."""
+        groups = self.structure.groups
+        return self.marks.of(lambda group: self.name in groups.get(group, ()))
 
     # --- made again from its store: policy `wait` ([GS] §5.2.2) -----------------------------------
 
@@ -682,6 +699,7 @@ class Engine:
     def _load(self, state: FoldedPast) -> None:
         retention = self.retention
         retention.load(state)
+        self.marks = ProducerMarks(retention.marks.all())
         self.ordering.restore(typed(state.ordering, self.ordering.states))
         self.gate.logged = self.gate.delivered = self.gate.settled = retention.position
         for group, number in retention.logged.items():

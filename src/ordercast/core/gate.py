@@ -8,7 +8,7 @@ prefix at both levels: receipts of stability come from it.
 from collections import deque
 
 from ordercast.core.stability.interface import Stability
-from ordercast.model.messages import DeliveredBatch, Placed
+from ordercast.model.messages import DeliveredBatch, Key, Placed
 
 
 class Gate:
@@ -16,16 +16,23 @@ class Gate:
         self.stability = stability
         self.epoch = epoch
         self.safe = safe
+        # Batches of the log that have no positions (`core.producers`), as long as they are held.
+        self.copies: dict[Key, None] = {}
+        self._spent_copies: list[Key] = []
         self.attempt = 1  # one more after each rollback
         self.logged = 0  # last position in the ordered log
         self.delivered = 0  # last position handed to the application
         self.settled = 0  # last position in the settled prefix
         self._unsettled: deque[Placed] = deque()
+        self.unsettled_copies: dict[Key, None] = {}
 
     def append(self, placed: Placed) -> bool:
         """Take the next batch of the log. Returns whether more is stable than before."""
         batch = placed.batch
-        self.logged += batch.count
+        if self.copies and placed.key in self.copies:
+            self.unsettled_copies[placed.key] = None
+        else:
+            self.logged += batch.count
         self._unsettled.append(placed)
         return self.stability.logged(batch.group, placed.number + batch.count - 1, batch.members)
 
@@ -40,7 +47,10 @@ class Gate:
             if stability.stable(batch.group) < last:
                 break
             unsettled.popleft()
-            self.settled += batch.count
+            if self.unsettled_copies and placed.key in self.unsettled_copies:
+                del self.unsettled_copies[placed.key]
+            else:
+                self.settled += batch.count
             stability.settled(batch.group, last)
             joined.append(placed)
         return joined
@@ -55,8 +65,16 @@ class Gate:
         """All of the log is known to be stable. Returns the batches that were not settled yet."""
         joined = list(self._unsettled)
         self._unsettled.clear()
+        self.unsettled_copies.clear()
         self.settled = self.logged
         return joined
+
+    def forget_copies(self, folded: list[Key]) -> None:
+        """These copies are not held any more. They are forgotten the next time: records of this
+        burst may be of them."""
+        for key in self._spent_copies:
+            del self.copies[key]
+        self._spent_copies = folded
 
     def unsettled(self) -> int:
         return len(self._unsettled)

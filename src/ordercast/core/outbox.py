@@ -175,6 +175,7 @@ class FoldedPast(msgspec.Struct, frozen=True, kw_only=True):
     log_seqs: StreamSeqs  # per origin, the last seq in the log
     past: Vector  # the causal past of this site's next message
     final_seqs: dict[Site, dict[Group, int]]  # by origin, of batches that were placed here
+    marks: StreamSeqs | msgspec.UnsetType = msgspec.UNSET  # of producers, if there are any
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
@@ -185,9 +186,11 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True, tag="k"):
 
 
 def opening(
-    position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch]
-) -> Checkpoint:
-    """The checkpoint that begins an epoch: positions and seqs go on, all else begins anew."""
+    position: int, lasts: Included, own: Mapping[Group, int], unplaced: Iterable[Batch],
+    marks: StreamSeqs = (),
+) -> Checkpoint:  # fmt: skip
+    """The checkpoint that begins an epoch: positions, seqs and the marks of producers go on, all
+    else begins anew."""
     state = FoldedPast(
         ordering=plain(OrderingState(inherited=lasts)),
         position=position,
@@ -201,6 +204,7 @@ def opening(
         log_seqs=(),
         past=(),
         final_seqs={},
+        marks=marks or msgspec.UNSET,
     )
     return Checkpoint(state, tuple(Accepted(batch) for batch in unplaced))
 

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from msgspec import UNSET
+
 from ordercast.core.gate import Gate
 from ordercast.core.link import Outgoing
 from ordercast.core.order.interface import Ordering
@@ -25,23 +27,25 @@ from ordercast.core.outbox import (
     stream_seqs,
 )
 from ordercast.core.own_messages import OwnMessages
+from ordercast.core.producers import NO_MARKS, ProducerMarks
 from ordercast.core.stability.interface import Stability
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Placed
+from ordercast.model.messages import Key, Placed
 
 Owed: TypeAlias = tuple[Outgoing, int, Site]
 """The lane to a child, the number under which it gets the batch, and its name."""
 
 
 class Held:
-    """A batch that passed. `position`: of its last message here, if it is for this site. `size`:
-    of its body, in bytes."""
+    """A batch that passed. `position`: the log's last position with it, if it is `mine`: for this
+    site. `size`: of its body, in bytes."""
 
-    __slots__ = ("entry", "owed", "pending", "position", "size")
+    __slots__ = ("entry", "mine", "owed", "pending", "position", "size")
 
-    def __init__(self, entry: Passed, owed: Sequence[Owed], position: int) -> None:
+    def __init__(self, entry: Passed, owed: Sequence[Owed], position: int, *, mine: bool) -> None:
         self.entry = entry
         self.owed = owed
+        self.mine = mine
         self.position = position
         self.size = len(entry.placed.batch.body)
         self.pending = False  # its header has passed, and its body is missing (`core.heads`)
@@ -78,10 +82,12 @@ class PassedBatches:
         self.from_origin: dict[Site, int] = {}
         self.own_seqs: dict[Group, int] = {}
         self.log_seqs: dict[tuple[Site, int, Group], int] = {}  # last seq in the log
+        self.marks = ProducerMarks()
+        self.folded_copies: list[Key] = []  # forgotten batches that had no positions
 
-    def hold(self, entry: Passed, owed: Sequence[Owed], position: int) -> Held:
-        """Hold a batch that passes. `owed` and `position` are as in `Held`."""
-        held = Held(entry, owed, position)
+    def hold(self, entry: Passed, owed: Sequence[Owed], position: int, *, mine: bool) -> Held:
+        """Hold a batch that passes. `owed`, `position` and `mine` are as in `Held`."""
+        held = Held(entry, owed, position, mine=mine)
         self.batches.append(held)
         self._bytes += held.size
         if len(self.batches) >= self._look_at or self._bytes >= self._look_at_bytes:
@@ -175,6 +181,9 @@ class PassedBatches:
     def _done_with(self, held: Held) -> bool:
         if held.position > self.gate.settled or held.pending:
             return False
+        copies = self.gate.unsettled_copies  # they have no positions of their own
+        if copies and held.entry.placed.key in copies:
+            return False
         for out, number, _ in held.owed:
             if out.done < number:
                 return False
@@ -195,8 +204,10 @@ class PassedBatches:
             self.from_parent += 1
         elif entry.source != self.site:
             self.from_origin[entry.source] = self.from_origin.get(entry.source, 0) + 1
-        if held.position:
+        if held.mine:
             self.position = held.position
+            if batch.requests is not None and not self.marks.keeps(batch):
+                self.folded_copies.append(entry.placed.key)
             self.logged[batch.group] = entry.placed.number + batch.count - 1
             stream = (batch.origin, batch.incarnation, batch.group)
             self.log_seqs[stream] = batch.seq + batch.count - 1
@@ -223,6 +234,7 @@ class PassedBatches:
             # The past of a forgotten batch may have messages of other groups that are not stable.
             past=self.own.past(),
             final_seqs={origin: dict(seqs) for origin, seqs in self._final_seqs.items()},
+            marks=self.marks.all() or UNSET,
         )
 
     def load(self, state: FoldedPast) -> None:
@@ -236,6 +248,7 @@ class PassedBatches:
         self.own_seqs = dict(state.own_seqs)
         self.log_seqs = by_stream(state.log_seqs)
         self._final_seqs = {origin: dict(seqs) for origin, seqs in state.final_seqs.items()}
+        self.marks = ProducerMarks(NO_MARKS if state.marks is UNSET else state.marks)
 
     def held(self) -> int:
         """How many batches are needed, after forgetting the others."""

@@ -14,6 +14,7 @@ import msgspec
 
 from ordercast.history.rows import (
     CLOCKS,
+    DROPPED,
     GAP,
     SCHEMA_VERSION,
     Delivered,
@@ -200,7 +201,7 @@ def _values(data: Any, column: Column, path: Path) -> Sequence[Any]:
 
 def check_event(event: Event, where: str) -> None:
     require_kind(event.kind, where)
-    if event.kind == GAP:
+    if event.kind in (GAP, DROPPED):
         gap_message(event, where)
 
 

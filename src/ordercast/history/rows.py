@@ -28,9 +28,13 @@ ROLLBACK = "rollback"
 EXCLUDED = "excluded"
 RETURNED = "returned"
 GAP = "gap"
+DROPPED = "dropped"
 OPEN = "open"
 END = "end"
-KINDS = (BASE, CRASH, RESTART, ROLLBACK, EXCLUDED, RETURNED, GAP, OPEN, END)
+KINDS = (BASE, CRASH, RESTART, ROLLBACK, EXCLUDED, RETURNED, GAP, DROPPED, OPEN, END)
+
+PRODUCER_CLIENT = "producer/"
+"""The `client` of a producer's messages, before the number of its ticket."""
 
 
 class GroupRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -171,18 +175,18 @@ def shown_groups(addressed: Sequence[Group]) -> str | None:
 
 
 def gap_detail(message: MessageId) -> str:
-    """The `detail` of a gap that stands for `message`."""
+    """The `detail` of a gap that stands for `message`, or of a copy that was dropped."""
     return json.dumps({"message": list(message)}, separators=(",", ":"))
 
 
 def gap_message(event: Event, where: str = "events") -> MessageId:
-    """The message that a gap names."""
+    """The message that a gap, or a copy that was dropped, names."""
     try:
         named = json.loads(event.detail)["message"]
         return msgspec.convert(named, MessageId)
     except (ValueError, KeyError, TypeError, msgspec.ValidationError):
         raise ConfigError(
-            f"{where}: gap {event.n} of site {event.site!r}: field 'detail':"
+            f"{where}: {event.kind} {event.n} of site {event.site!r}: field 'detail':"
             f' {event.detail!r} is not {{"message": [origin, incarnation, group, seq]}}'
         ) from None
 

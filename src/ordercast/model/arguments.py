@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.names import shown
+from ordercast.model.limits import LARGEST_NUMBER
+from ordercast.model.names import require_name, shown
 
 T = TypeVar("T")
 
@@ -35,3 +36,12 @@ def require_number(value: object, what: str, least: int) -> None:
         raise ConfigError(f"{what}: a whole number is needed, not {shown(value)}")
     if value < least:
         raise ConfigError(f"{what}: {shown(value)} is too small (at least {least})")
+
+
+def require_producer(group: object, producer: object, number: object) -> None:
+    """Raise ConfigError unless a message to the group can have this producer and number."""
+    require_name(producer, "producer")
+    if type(number) is not int or not 0 < number <= LARGEST_NUMBER:
+        raise ConfigError(f"number: {shown(number)} is none from 1 to {LARGEST_NUMBER}")
+    if not isinstance(group, str):
+        raise ConfigError("group: a producer sends to one group, not to a list of them")

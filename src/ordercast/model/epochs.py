@@ -117,6 +117,34 @@ class RemoveVoter(_OfSite, frozen=True, tag="w"):
     """Let a voter decide no longer; no domain is closed for it."""
 
 
+class _OfProducer(Packed, frozen=True):
+    producer: str
+
+    def check(self) -> None:
+        check_site(self.producer, "producer")
+
+
+class AddProducer(_OfProducer, frozen=True, tag="m"):
+    """The producer may send to the group; no domain is closed for it."""
+
+    group: Group
+
+    def check(self) -> None:
+        super().check()
+        check_named_group(self.group, "group")
+
+
+class RemoveProducer(_OfProducer, frozen=True, tag="n"):
+    """Forget the producer's mark at the group; at all groups, if none is named."""
+
+    group: Group = ""
+
+    def check(self) -> None:
+        super().check()
+        if self.group:
+            check_named_group(self.group, "group")
+
+
 class Grant(Packed, frozen=True, tag="a"):
     """The subjects of this name, or pattern, may do this too: acts with patterns of groups."""
 
@@ -190,6 +218,8 @@ Edit: TypeAlias = (
     | Withdraw
     | UseGrants
     | RevokeCertificate
+    | AddProducer
+    | RemoveProducer
 )
 
 
@@ -208,7 +238,12 @@ def check_edits(change: str, edits: Sequence[Edit]) -> None:
 
 
 Included: TypeAlias = tuple[tuple[Site, Ordinal, Group, Ordinal], ...]
-"""(origin, incarnation, group, last seq that the closed epochs include)."""
+"""(origin, incarnation, group, last seq that the closed epochs include). Of a producer:
+(`PRODUCERS`, its ticket, the group, its last number)."""
+
+PRODUCERS: Final[Site] = "+"
+"""In the place of an origin, where a producer's mark stands among the last seqs. No site has this
+name."""
 
 Counts: TypeAlias = tuple[tuple[Ordinal, Group, Natural, tuple[Site, ...]], ...]
 """(epoch, group, number of the group's last message in it, members of an implicit group)."""
@@ -220,7 +255,8 @@ Stores: TypeAlias = tuple[tuple[Site, StoreNumber], ...]
 def check_included(included: Included, field: str) -> None:
     check_length(included, 0, LASTS, field)
     for origin in dict.fromkeys(origin for origin, _, _, _ in included):
-        check_site(origin, field)
+        if origin != PRODUCERS:
+            check_site(origin, field)
     for group in dict.fromkeys(group for _, _, group, _ in included):
         check_group(group, field)
 

@@ -30,6 +30,7 @@ STREAM_BYTES: Final = 6 * 1024 * 1024  # of a layout, for the streams of all sit
 LEAST_STREAMS: Final = 256  # that one site may send in, however many sites there are
 PLACES: Final = 262_144  # parents and primaries that a record changes
 VOTERS: Final = 64
+TICKETS: Final = 4_096  # of producers: one for each producer and group that it sends to
 READER_GROUPS: Final = 1_000  # of one named reader
 STARTS: Final = 64  # of a site on its store, the last ones
 FOLDED_BYTES: Final = 15 * 1024 * 1024  # a whole layout

@@ -5,7 +5,7 @@ payloads are packed into `body` once, at the origin (`envelope.py`); nobody chan
 """
 
 from itertools import repeat
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -40,6 +40,10 @@ its members, because a primary that never saw the group must know whether it pas
 CLIENT_BYTES = 16
 """Of a client's id, which the client draws at random."""
 
+PRODUCER: Final = b"producer"
+"""The first half of the id under which a producer's messages travel. A client's id never begins so.
+The second half is the number that the cluster gave to the producer at this group."""
+
 BATCH_WEIGHT = 192
 """Roughly the bytes of a batch without its body, its past and its members."""
 
@@ -63,9 +67,20 @@ class MessageId(NamedTuple):
     seq: int
 
 
+def producer_id(ticket: int) -> bytes:
+    """The id under which the messages of a producer to one group travel."""
+    return PRODUCER + ticket.to_bytes(CLIENT_BYTES - len(PRODUCER))
+
+
+def ticket_in(client: bytes) -> int:
+    """The ticket of a producer; 0: it is the id of a client."""
+    return int.from_bytes(client[len(PRODUCER) :]) if client.startswith(PRODUCER) else 0
+
+
 class Requests(Packed, frozen=True):
     """The requests of a client that a batch is made of: each request's number, and how many of the
-    batch's messages it has. They stand in the order of the messages, and their numbers grow."""
+    batch's messages it has. They stand in the order of the messages, and their numbers grow. A
+    batch of a producer is one request, so that all of it is delivered, or nothing."""
 
     client: Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
     numbers: Annotated[
@@ -86,6 +101,8 @@ class Requests(Packed, frozen=True):
             total += count
         if total != messages:
             raise FrameError(f"batch.requests have {total} messages, the batch {messages}")
+        if len(self.numbers) > 1 and ticket_in(self.client):
+            raise FrameError(f"batch.requests: {len(self.numbers)} of a producer in one batch")
 
 
 class Batch(Packed, frozen=True):
@@ -113,6 +130,8 @@ class Batch(Packed, frozen=True):
             self._check_past()
         if self.requests is not None:
             self.requests.check_against(self.count)
+            if self.members and ticket_in(self.requests.client):
+                raise FrameError("batch.requests: a producer sends to no list of sites")
 
     def _check_past(self) -> None:
         check_length(self.past, 0, VECTOR_ENTRIES, "batch.past")
@@ -126,6 +145,11 @@ class Batch(Packed, frozen=True):
             past = sum(96 + 66 * len(members) for _, _, members in self.past)
             return BATCH_WEIGHT + len(self.body) + past + 66 * len(self.members)
         return BATCH_WEIGHT + len(self.body)  # nearly all are such
+
+
+def ticket_of(batch: Batch) -> int:
+    """The ticket of the producer that has sent the batch; 0: none has."""
+    return 0 if batch.requests is None else ticket_in(batch.requests.client)
 
 
 class Placed(Packed, frozen=True):

@@ -55,6 +55,7 @@ def sample(view: Overview, sampler: Sampler) -> dict[str, Any]:
         "flushing": view.flushing,
         "changes": [msgspec.to_builtins(change) for change in view.changes],
         "epochs": [epoch.epoch for epoch in view.epochs],
+        "protocols": sorted({epoch.protocol for epoch in view.epochs}),
         "passages": len(view.passages),
         "point": sampler.rates[-1] if sampler.rates else None,
     }

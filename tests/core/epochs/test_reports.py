@@ -60,7 +60,7 @@ def run(policy: str, deliver: str, *, loss: float = 0.0, crashes: bool = True) -
         )
     for number, site in enumerate(("e", "a", "c") if crashes else ()):
         world.at(
-            SECOND + (200 + 400 * number) * MILLISECOND,
+            SECOND + (200 + 350 * number) * MILLISECOND,
             lambda s=site: world.crash(s, 500 * MILLISECOND),  # type: ignore[misc]
         )
     world.run(4 * SECOND)

@@ -7,6 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,10 +60,11 @@ def certs(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def listening(tmp_path: Path, certs: Path) -> AsyncIterator[Served]:
+async def listening(tmp_path: Path, certs: Path, **options: Any) -> AsyncIterator[Served]:
     grants = {name: ["send", "read", "observe", "admin"] for name in ("socket", "site:*")}
     grants["client:billing"] = ["send", "observe"]
-    async with served(tmp_path, remote=True, tls={"dir": str(certs)}, grants=grants) as running:
+    tls = {"dir": str(certs)}
+    async with served(tmp_path, remote=True, tls=tls, grants=grants, **options) as running:
         yield running
 
 
@@ -166,9 +168,9 @@ async def test_strangers_keep_no_client_out_and_clients_no_stranger(
     tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_listener, "LIMITS", LinkLimits(strangers=4, strangers_elsewhere=4))
-    monkeypatch.setattr(remote_listener, "MOST_OF_ONE", 2)
     monkeypatch.setattr(remote_listener, "TIMES", PATIENT)
-    async with listening(tmp_path, certs) as running:
+    limits = {"subject_connections": 2}
+    async with listening(tmp_path, certs, limits=limits) as running:
         strangers = [await Raw.open(running) for _ in range(30)]
         await still_serves(running, certs)
         assert await strangers[0].closed()

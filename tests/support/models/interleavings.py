@@ -535,6 +535,7 @@ class Ended:
         self.listed: dict[str, tuple[str, ...]] = {}
         self.before: dict[tuple[str, str, int], int] = {}
         self.payloads: dict[tuple[str, str, int], bytes] = {}
+        self.copied: dict[tuple[str, str, int], bytes] = {}  # nobody here is a producer
         self.epochs: dict[int, tuple[Any, ...]] = {}
         self.violations: list[tuple[Any, ...]] = []
         for site, local in locals_.items():

@@ -102,6 +102,7 @@ class World:
         self.seen: dict[str, list[Seen]] = {site: [] for site in sites}
         self.opened: dict[str, list[EpochOpened]] = {site: [] for site in sites}
         self.stages: dict[tuple[str, str, int], set[str]] = {}
+        self.copied: dict[tuple[str, str, int], bytes] = {}  # copies of producers' messages
         self.listed: dict[str, tuple[str, ...]] = {}  # members of implicit groups
         self.before: dict[tuple[str, str, int], int] = {}  # deliveries at the origin, by message
         self.payloads: dict[tuple[str, str, int], bytes] = {}  # of the last with this number
@@ -173,6 +174,7 @@ class World:
         self.stages = {key: stages for key, stages in self.stages.items() if key[0] != site}
         self.before = {key: count for key, count in self.before.items() if key[0] != site}
         self.payloads = {key: one for key, one in self.payloads.items() if key[0] != site}
+        self.copied = {key: one for key, one in self.copied.items() if key[0] != site}
 
     def submit(self, site: str, group: str, *payloads: bytes) -> None:
         self._submit(

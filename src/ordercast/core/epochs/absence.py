@@ -22,16 +22,19 @@ from ordercast.core.epochs.layout import (
     opened,
 )
 from ordercast.core.epochs.streams.ends import told_in, with_streams
+from ordercast.core.producers import marks_in
 from ordercast.model.epochs import (
     AddGroup,
     Counts,
     Edit,
     EndPart,
     Flush,
+    Included,
     Lapse,
     LeaveGroup,
     Open,
     RemoveGroup,
+    RemoveProducer,
     RemoveVoter,
     RetireSite,
 )
@@ -43,7 +46,7 @@ def require_present(layout: Layout, edits: tuple[Edit, ...]) -> None:
     """Raise ConfigError if a change names an absent site, or removes its group. An absent site may
     only be retired, or cease to be a voter."""
     for edit in edits:
-        if isinstance(edit, RemoveVoter):
+        if isinstance(edit, (RemoveVoter, RemoveProducer)):
             continue  # a majority of the other voters decides this, and it closes nothing
         if isinstance(edit, RetireSite):
             groups = [g for g, members in layout.groups.items() if edit.site in members]
@@ -241,11 +244,25 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
         counted=_counted(layout, flush, old),
         flushing=None,
         rejoining={**layout.rejoining, **joined},
+        opening_marks=_opening_marks(layout, absent, old),
     )
     # A site that was absent compares its messages with the entries when it has folded this.
     heard = {s: layout.roster.get(s, 0) for s in flush.members if s not in layout.absent}
     told = told_in(layout, every)
     return pruned(with_streams(done, told, flush.number, heard, flush=True))
+
+
+def _opening_marks(
+    layout: Layout, absent: Mapping[Site, int], old: list[Domain]
+) -> dict[int, Included]:
+    """The marks that the epochs of absent sites began with. The marks at a group change with the
+    end of its epoch only, so until this end they are in `lasts`."""
+    found = dict(layout.opening_marks)
+    for domain in old:
+        if domain.epoch in absent.values():
+            marks = marks_in(layout.lasts, domain.structure.groups)
+            found |= {domain.epoch: marks} if marks else {}
+    return found
 
 
 def counted_in(
@@ -330,6 +347,11 @@ def pruned(layout: Layout) -> Layout:
         },
         lapsed=lapsed,
         rejoining={s: e for s, e in layout.rejoining.items() if e in layout.domains},
+        opening_marks={
+            epoch: marks
+            for epoch, marks in layout.opening_marks.items()
+            if any(layout.absent[site] == epoch for site in away)
+        },
     )
 
 

@@ -413,7 +413,8 @@ class Flusher:
         if away_since and self.tail is None:
             # The epoch opened for this site, and was closed without it, before it heard of either.
             position = member.position
-            self.tail = Tail(away_since, position, position, (), {}, (), tuple(unplaced))
+            marks = member.layout.opening_marks.get(away_since, ())
+            self.tail = Tail(away_since, position, position, (), {}, (), tuple(unplaced), marks)
             unplaced = []
         self.missed.prune()
         return unplaced

@@ -35,6 +35,7 @@ from ordercast.core.epochs.layout import (
     sites_of,
 )
 from ordercast.core.epochs.streams.ends import told_in, with_part, with_streams
+from ordercast.core.epochs.streams.tickets import with_tickets
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -171,6 +172,7 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
         return Closing(edits, (), frozenset(), layout.count)
     require_present(layout, edits)
     _, nominal = edited(layout, edits)
+    with_tickets(layout, nominal, edits)
     groups = living(nominal, layout.absent)
     parts = layout.parts(groups)
     kept = _kept(layout, groups, parts, edits)
@@ -414,6 +416,7 @@ def _finished(
         closing={name: c for name, c in layout.closing.items() if name != record.change},
         pasts=pasts,
         counted={**layout.counted, **{domain.epoch: domain.sites for domain in old}},
+        **with_tickets(layout, nominal, edits),
     )
     heard = {site: layout.roster.get(site, 0) for domain in old for site in domain.sites}
     told = told_in(layout, parts)

@@ -15,7 +15,7 @@ from ordercast.core.order.requirements import require_fit
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star
-from ordercast.model.epochs import Edit, EndPart, UseBuilder, UseProtocol
+from ordercast.model.epochs import Edit, EndPart, Included, UseBuilder, UseProtocol
 from ordercast.model.errors import (
     ConfigError,
     CrossDomain,
@@ -126,6 +126,11 @@ class Layout:
     features: tuple[str, ...] = ()  # adopted: every site has a program that knows them
     grants: Grants = field(default_factory=Grants)
     revoked: Mapping[str, str] = field(default_factory=dict)  # certificates, and whom they name
+    # By name and group, the ticket under which a producer sends; and the last ticket ever given.
+    producers: Mapping[tuple[str, Group], int] = field(default_factory=dict)
+    last_ticket: int = 0
+    # By epoch that was closed without an absent site: the marks of producers that it began with.
+    opening_marks: Mapping[int, Included] = field(default_factory=dict)
 
     def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
         """The last seq of the stream that may be in a closed epoch."""

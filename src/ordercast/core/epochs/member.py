@@ -44,6 +44,7 @@ from ordercast.core.epochs.returning import tail_of
 from ordercast.core.epochs.silence.hearing import Hearing
 from ordercast.core.epochs.sources import Sources
 from ordercast.core.epochs.streams.closings import ClosingReports
+from ordercast.core.epochs.streams.tickets import require_ticket
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
@@ -56,7 +57,9 @@ from ordercast.core.outbox import (
     StageReached,
     opening,
 )
+from ordercast.core.producers import marks_in
 from ordercast.model.epochs import (
+    PRODUCERS,
     Edit,
     Entry,
     Finish,
@@ -69,7 +72,7 @@ from ordercast.model.features import known_features, lacking
 from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch
+from ordercast.model.messages import Batch, ticket_in
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
@@ -243,7 +246,7 @@ class Member:
             return False
         requests = batch.requests()
         engine.accept(now, group, members, batch.seq, len(batch.payloads), batch.body(), requests)
-        if requests is not None:
+        if requests is not None and not ticket_in(requests.client):
             self._fence.accepted()
         return True
 
@@ -431,7 +434,7 @@ class Member:
                 engine.freeze()
 
     def collect(self, epoch: int, engine: Engine, box: EngineBox) -> None:
-        self.persisting += in_epoch(epoch, box.persist, engine.is_mine)
+        self.persisting += in_epoch(epoch, box.persist, engine.in_log)
         self.delivering += box.deliver
         self.receipts += box.receipts
 
@@ -530,6 +533,7 @@ class Member:
         for batch in unplaced:
             try:
                 self.flush.require_nothing_waits()
+                require_ticket(self.layout, batch)
                 domain = self.domain(batch.group, batch.members)
             except NotInMajority:
                 self.flush.parked.append(batch)
@@ -547,11 +551,12 @@ class Member:
         lasts: list[tuple[Site, int, Group, int]] = []
         own: dict[Group, int] = {}
         for (origin, incarnation, group), seq in self.layout.lasts.items():
-            if group in groups or group.startswith("@"):
+            if origin != PRODUCERS and (group in groups or group.startswith("@")):
                 lasts.append((origin, incarnation, group, seq))
                 if origin == self.name and incarnation == self.incarnation:
                     own[group] = seq
-        return opening(position, tuple(lasts), own, unplaced)
+        marks = marks_in(self.layout.lasts, groups)
+        return opening(position, tuple(lasts), own, unplaced, marks)
 
     def _look_at_early(self) -> None:
         early, self._early, self._early_bytes = self._early, [], 0
@@ -580,7 +585,7 @@ class Member:
             more: Any = engine.drain() if engine.stirred else nothing(engine.alarm_at)
             # The box of an engine is passed on, with the epoch on everything.
             if more.persist:
-                more.persist = in_epoch(epoch, more.persist, engine.is_mine)
+                more.persist = in_epoch(epoch, more.persist, engine.in_log)
             if more.send:
                 more.send = in_frames(epoch, more.send)
             if late := more.then_send:

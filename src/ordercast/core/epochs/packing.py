@@ -88,6 +88,9 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     features: tuple[str, ...] = ()
     grants: tuple[GrantText, ...] | None = None
     revoked: dict[str, str] = {}
+    producers: tuple[tuple[str, Group, int], ...] = ()
+    last_ticket: int = 0
+    opening_marks: dict[int, Included] = {}
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -141,6 +144,9 @@ def pack_layout(layout: Layout) -> bytes:
             layout.features,
             layout.grants.told(),
             dict(layout.revoked),
+            tuple((*pair, ticket) for pair, ticket in layout.producers.items()),
+            layout.last_ticket,
+            dict(layout.opening_marks),
         )
     )
 
@@ -210,6 +216,8 @@ def _read(data: bytes) -> _Layout:
         or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
         or len(packed.chain) not in (0, HASH_BYTES)
         or not are_features(packed.features)
+        or not all(is_name(name) and group in packed.groups for name, group, _ in packed.producers)
+        or not all(0 < ticket <= packed.last_ticket for _, _, ticket in packed.producers)
     ):
         raise FrameError("not a layout: its parts contradict each other")
     return packed
@@ -280,4 +288,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.features,
         grants_told(packed.grants),
         packed.revoked,
+        {(producer, group): ticket for producer, group, ticket in packed.producers},
+        packed.last_ticket,
+        packed.opening_marks,
     )

@@ -13,6 +13,7 @@ import msgspec
 from ordercast.core.epochs.returning import Rollback, Tail, last_number
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Note, Outbox, Passed, Record
+from ordercast.core.producers import positions_in
 from ordercast.model.epochs import Counts, EpochRecord
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Placed
@@ -24,11 +25,13 @@ REFUSED = "refused"
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
-    """A batch that passed, in its epoch. `mine`: it is in this site's own log."""
+    """A batch that passed, in its epoch. `mine`: it has positions in this site's own log. `copy`:
+    it is in the log without positions, because its producer has sent it before."""
 
     epoch: int
     passed: Passed
     mine: bool
+    copy: bool = False
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="N"):
@@ -72,8 +75,8 @@ def unasked(tail: Tail) -> Confirmed:
     """The record of a site that was let back without confirming. The site keeps what it has
     delivered, and delivers no more of its log."""
     counts, position = dict[Group, int](), tail.position
-    for placed in tail.log:
-        position += placed.batch.count
+    for placed, taken in zip(tail.log, positions_in(tail.log, tail.marks), strict=True):
+        position += taken
         if position <= tail.delivered:
             counts[placed.batch.group] = last_number(placed)
     told = tuple((tail.epoch, group, number, ()) for group, number in counts.items())
@@ -128,13 +131,14 @@ MemberRecord: TypeAlias = (
 
 
 def in_epoch(
-    epoch: int, records: Sequence[Record], is_mine: Callable[[Batch], bool]
+    epoch: int, records: Sequence[Record], in_log: Callable[[Placed], tuple[bool, bool]]
 ) -> list[MemberRecord]:
-    """The records of an engine as records of its member."""
+    """The records of an engine as records of its member. `in_log`: whether a batch that passed has
+    positions in the log, and whether it is a copy there."""
     made: list[MemberRecord] = []
     for record in records:
         if type(record) is Passed:
-            made.append(Kept(epoch, record, is_mine(record.placed.batch)))
+            made.append(Kept(epoch, record, *in_log(record.placed)))
         elif type(record) is Accepted:
             made.append(record)
         else:

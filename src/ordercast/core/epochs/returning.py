@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from ordercast.core.engine import Engine
+from ordercast.core.producers import positions_in
 from ordercast.model.epochs import Included
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, DeliveredBatch, MessageId, Placed
@@ -30,14 +31,15 @@ class Tail(msgspec.Struct, frozen=True, array_like=True):
     counts: dict[Group, tuple[int, tuple[Site, ...]]]  # of the whole log
     lasts: Included
     kept: tuple[Batch, ...]
+    marks: Included = ()  # of producers, before `log`
 
 
 def tail_of(engine: Engine, epoch: int) -> Tail:
-    log = tuple(engine.log())
-    position = engine.gate.logged - sum(placed.batch.count for placed in log)
+    log, marks = tuple(engine.log()), engine.retention.marks.all()
+    position = engine.gate.logged - sum(positions_in(log, marks))
     return Tail(
         epoch, position, engine.gate.delivered, log, engine.counts(), engine.log_seqs(),
-        tuple(engine.own.kept),
+        tuple(engine.own.kept), marks,
     )  # fmt: skip
 
 
@@ -81,22 +83,25 @@ def agree(
     same = 0
     while same < min(len(past), len(tail.log)) and past[same].key == tail.log[same].key:
         same += 1
-    position = tail.position + sum(placed.batch.count for placed in tail.log[:same])
+    had = positions_in(tail.log, tail.marks)
+    position = tail.position + sum(had[:same])
     items: list[Rollback | DeliveredBatch] = []
     delivered = tail.delivered
     if delivered > position:
         attempt += 1
-        annulled = tuple(_ids(tail.log[same:], position, delivered))
+        shown = zip(tail.log[same:], had[same:], strict=True)
+        annulled = tuple(_ids([placed for placed, n in shown if n], position, delivered))
         items.append(Rollback(position, attempt, tail.epoch, annulled))
         delivered = position
     log = [(tail.epoch, placed) for placed in past]
     for epoch in sorted(epoch for epoch in fetched if epoch > tail.epoch):
         log += [(epoch, placed) for placed in in_order(_chosen(epoch, counts, fetched))]
     position = tail.position
-    for epoch, placed in log:
-        if position >= delivered:
+    taken = positions_in([placed for _, placed in log], tail.marks)
+    for (epoch, placed), count in zip(log, taken, strict=True):
+        if position >= delivered and count:
             items.append(DeliveredBatch(position + 1, epoch, placed, attempt))
-        position += placed.batch.count
+        position += count
     return Agreed(position, attempt, tuple(items), tuple(log))
 
 

@@ -248,6 +248,14 @@ class Channel(asyncio.Protocol):
         except LinkTrouble as trouble:
             self.fail(trouble)
 
+    def pause_reading(self) -> None:
+        if self._socket is not None:
+            self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._socket is not None:
+            self._socket.resume_reading()
+
     def is_closing(self) -> bool:
         return self._over or self._socket is None or self._socket.is_closing()
 

@@ -187,6 +187,20 @@ class ReaderRemoval(Packed, frozen=True, tag=15):
     reader: Name
 
 
+class Produce(Packed, frozen=True, tag=16):
+    """A batch of a producer for a group. `at`: its number there. `after`: the number before it that
+    this client has sent there and that was not rejected, or 0. It is sent again, on every
+    connection, until it is stable."""
+
+    number: Ordinal
+    group: Name
+    count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
+    producer: Name
+    at: Ordinal
+    after: Natural
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -203,6 +217,7 @@ ClientFrame: TypeAlias = (
     | ConfirmRead
     | ReaderReset
     | ReaderRemoval
+    | Produce
 )
 
 
@@ -241,6 +256,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     bytes: int
     targets: Targets
     served: ServedCluster
+    produces: bool = False  # it takes `Produce`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):
@@ -461,6 +477,8 @@ class Wire(asyncio.Protocol):
         self._on_lost = on_lost
         self.on_made = on_made
         self._splitter = Splitter()
+        self.bytes_in = 0
+        self._paused: asyncio.TimerHandle | None = None
         self._out: list[bytes] = []
         self._size = 0
         self._loop = asyncio.get_running_loop()
@@ -475,6 +493,7 @@ class Wire(asyncio.Protocol):
             self.on_made(self)
 
     def data_received(self, data: bytes) -> None:
+        self.bytes_in += len(data)
         try:
             for body in self._splitter.feed(data):
                 if self.closed:
@@ -514,6 +533,17 @@ class Wire(asyncio.Protocol):
     def unsent(self) -> int:
         """Bytes that the other end has not taken yet."""
         return self._size + (self.transport.get_write_buffer_size() if self.transport else 0)
+
+    def pause(self, seconds: float) -> None:
+        """Read nothing more for so long. What has been read already is still handled."""
+        if self._paused is None and not self.closed and self.transport is not None:
+            self.transport.pause_reading()
+            self._paused = self._loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self._paused = None
+        if self.transport is not None and not self.closed:
+            self.transport.resume_reading()
 
     def close(self) -> None:
         """Write what is waiting and close."""

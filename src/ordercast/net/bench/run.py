@@ -198,8 +198,9 @@ class _Member:
     def hear(self, word: str, patience_s: float) -> Any:
         assert self._process.stdout is not None
         timer = threading.Timer(patience_s, self._give_up)
-        timer.start()
+        timer.daemon = True  # Ctrl-C may come before it can be cancelled: nobody waits for it then
         try:
+            timer.start()
             line = self._process.stdout.readline()
         finally:
             timer.cancel()

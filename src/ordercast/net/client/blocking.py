@@ -34,6 +34,9 @@ class _AsyncNode(Protocol):
     async def multicast_many(
         self, group: Any, payloads: Sequence[bytes], headers: Headers
     ) -> Any: ...
+    async def produce(
+        self, producer: str, number: int, group: Any, payloads: Sequence[bytes], headers: Headers
+    ) -> Any: ...
     async def multicast_to(self, sites: Any, payload: Any, headers: Headers) -> Any: ...
     def multicast_nowait(self, group: Any, payload: bytes, headers: Headers) -> Any: ...
     def deliveries(
@@ -136,6 +139,17 @@ class BlockingNode(ClusterChanges[None]):
     ) -> BlockingReceipt:
         """As `Node.multicast_many`; raises the same."""
         return self._receipt(self._node.multicast_many(group, payloads, headers))
+
+    def produce(
+        self,
+        producer: str,
+        number: int,
+        group: Group,
+        payloads: Sequence[bytes],
+        headers: Headers = None,
+    ) -> BlockingReceipt:
+        """As `Node.produce`; raises the same."""
+        return self._receipt(self._node.produce(producer, number, group, payloads, headers))
 
     def multicast_to(
         self, sites: Sequence[Site], payload: bytes, headers: Headers = None

@@ -16,7 +16,7 @@ from typing import Any, overload
 
 import msgspec
 
-from ordercast.model.arguments import require_number
+from ordercast.model.arguments import require_number, require_producer
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
@@ -293,6 +293,34 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         messages, ConfigError for none."""
         self._require_open()
         return await self._send_batch(self._outgoing.target(group), list(payloads), headers)
+
+    async def produce(
+        self,
+        producer: str,
+        number: int,
+        group: Group,
+        payloads: Sequence[bytes],
+        headers: Headers = None,
+    ) -> ClientReceipt:
+        """Send a batch of a producer to a group, under a number above those before it there. Of
+        several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
+        The receipt is of its last message.
+
+        If this or the receipt raises, send the same again before any later number. Waits and raises
+        as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
+        many producers. The client repeats it, at any site it comes to, until it is stable."""
+        self._require_open()
+        require_producer(group, producer, number)
+        outgoing, batch = self._outgoing, list(payloads)
+        target = outgoing.target(group)
+        size, runs = outgoing.measure(target, batch, headers)
+        outgoing.require_above(producer, number, group)
+        await outgoing.room(len(batch), size)
+        try:
+            return outgoing.produce(target, batch, size, runs, (producer, number))
+        except ConfigError:  # another one has overtaken it while it waited
+            outgoing.give_back(len(batch), size)
+            raise
 
     async def multicast_to(
         self,

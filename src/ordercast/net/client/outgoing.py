@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from ordercast.core.batches import batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
-from ordercast.model.errors import Error, WindowFull
+from ordercast.model.errors import ConfigError, Error, WindowFull
 from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import Headers
-from ordercast.net.admin.frames import STABLE, ClientFrame, Send, Watch, Welcome
+from ordercast.net.admin.frames import STABLE, ClientFrame, Produce, Send, Watch, Welcome
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.requests import ClientReceipt, ClientRequest
 
@@ -37,6 +37,9 @@ class ClientOutgoing:
         self._filling: dict[Target, ClientRequest] = {}  # those of them that may grow
         self._last = 0  # number
         self._answered = 0  # all up to this number are accepted or refused
+        self._produces = False  # the daemon knows producers
+        # By producer and group: the number of its last message that was not rejected.
+        self._produced: dict[tuple[str, Group], int] = {}
 
     # --- what is to be sent -----------------------------------------------------------------------
 
@@ -84,6 +87,33 @@ class ClientOutgoing:
                 self._filling[target] = sent
         return ClientReceipt(sent, sent.add(payloads, size, headers))
 
+    def produce(
+        self,
+        target: Target,
+        payloads: Sequence[bytes],
+        size: int,
+        headers: HeaderRuns,
+        name: tuple[str, int],
+    ) -> ClientReceipt:
+        """As `add`, a batch of a producer. `name`: the producer, and its number."""
+        (producer, at), group = name, target[0]
+        self.require_above(producer, at, group)
+        sent = self._begin(target)
+        self._filling.pop(target, None)
+        sent.producer, sent.at = producer, at
+        sent.after = self._produced.get((producer, group), 0)
+        self._produced[producer, group] = at
+        return ClientReceipt(sent, sent.add(payloads, size, headers))
+
+    def require_above(self, producer: str, at: int, group: Group) -> None:
+        """Raise ConfigError unless the number is above the last one that was not rejected."""
+        last = self._produced.get((producer, group), 0)
+        if at <= last:
+            raise ConfigError(
+                f"number: {at} of producer {producer!r} is not above {last}, its last one to"
+                f" group {group!r}"
+            )
+
     def _begin(self, target: Target) -> ClientRequest:
         if not self._uncut:
             asyncio.get_running_loop().call_soon(self._cut)
@@ -101,9 +131,19 @@ class ClientOutgoing:
             self._write(sent)
 
     def _write(self, sent: ClientRequest) -> None:
-        if sent.error is not None or sent.stage:
+        if sent.error is not None or sent.is_handed_over:
+            return
+        if sent.producer and not self._produces:
+            self.rejected(sent.number, Error("the daemon's program does not know producers"))
             return
         body = packed_body(sent.payloads, 0, sent.headers, sent.groups)
+        if sent.producer:
+            self._send(
+                Produce(
+                    sent.number, sent.target, sent.count, body, sent.producer, sent.at, sent.after
+                )
+            )
+            return
         self._send(
             Send(sent.number, sent.target, sent.sites, sent.count, body, sent.again, self._answered)
         )
@@ -138,6 +178,10 @@ class ClientOutgoing:
                 self._release(count, size)
             raise
 
+    def give_back(self, count: int, size: int) -> None:
+        """Room that was taken, and not used."""
+        self._release(count, size)
+
     def _take(self, count: int, size: int) -> None:
         self._under_way[0] += count
         self._under_way[1] += size
@@ -162,9 +206,10 @@ class ClientOutgoing:
         sent = self.requests.get(number)
         if sent is None:
             return
-        if not sent.stage:
-            self._release(sent.count, sent.size)
+        before = sent.is_handed_over
         sent.reached(stage, group, seq)
+        if sent.is_handed_over and not before:
+            self._release(sent.count, sent.size)
         if stage == STABLE:
             del self.requests[number]
         self._count_answered()
@@ -172,10 +217,28 @@ class ClientOutgoing:
     def rejected(self, number: int, error: Exception) -> None:
         sent = self.requests.pop(number, None)
         if sent is not None:
-            if not sent.stage:
+            if not sent.is_handed_over:
                 self._release(sent.count, sent.size)
             sent.failed(error)
+            if sent.producer:
+                self._reject_later(sent, error)
             self._count_answered()
+
+    def _reject_later(self, first: ClientRequest, error: Exception) -> None:
+        """What its producer has sent to the group after a message that is rejected must not be
+        delivered before that: it would make that message a copy."""
+        pair = (first.producer, first.target)
+        self._produced[pair] = first.after
+        later = [
+            sent.number
+            for sent in self.requests.values()
+            if sent.number > first.number and (sent.producer, sent.target) == pair
+        ]
+        why = Error(f"message {first.at} of producer {first.producer!r} before it failed: {error}")
+        for number in later:
+            sent = self.requests.pop(number)
+            self._release(sent.count, sent.size)
+            sent.failed(why)
 
     def _count_answered(self) -> None:
         number = self._answered + 1
@@ -206,23 +269,29 @@ class ClientOutgoing:
         self._most = (welcome.messages, welcome.bytes)
         self._message_bytes = welcome.served.message_bytes
         self._causal = welcome.served.causal
+        self._produces = welcome.produces
         self._uncut = []
         self._filling.clear()
         for sent in list(self.requests.values()):
-            if sent.stage:
+            if sent.is_handed_over:
                 self._send(Watch(sent.number, sent.group, sent.seq, sent.count))
             else:
                 self._write(sent)
 
     @property
     def unanswered(self) -> bool:
-        """Whether something was handed over that may be accepted or not."""
-        return any(sent.again and not sent.stage for sent in self.requests.values())
+        """Whether something was handed over that may be accepted or not. What a producer sends can
+        be repeated anywhere."""
+        return any(
+            sent.again and not sent.stage and not sent.producer for sent in self.requests.values()
+        )
 
     def moved(self, error: Error) -> None:
         """Another site answers. What was handed over to the one before is not heard of any more."""
         accepted = type(error)(f"{error}; this message was accepted there, and may be on its way")
         for sent in list(self.requests.values()):
+            if sent.producer:
+                continue  # it is sent again
             if sent.stage:
                 self.rejected(sent.number, accepted)
             elif sent.again:
@@ -232,7 +301,7 @@ class ClientOutgoing:
         """The site has lost its store: requests that were handed over and not accepted may have
         been sent, or not."""
         for sent in list(self.requests.values()):
-            if sent.again or sent.stage:
+            if (sent.again or sent.stage) and not sent.producer:
                 self.rejected(sent.number, error)
 
     def fail(self, error: Error, *, for_good: bool) -> None:

@@ -12,7 +12,8 @@ class ClientRequest:
     """One request: a batch of payloads to one target; its stages are those of all its messages."""
 
     __slots__ = (
-        "again", "count", "error", "group", "groups", "headers", "number", "payloads", "seq",
+        "after", "again", "at", "count", "error", "group", "groups", "headers", "number",
+        "payloads", "producer", "seq",
         "sites", "size", "stage", "target", "waiters",
     )  # fmt: skip
 
@@ -20,11 +21,14 @@ class ClientRequest:
         self, number: int, target: Group, sites: tuple[Site, ...], groups: tuple[Group, ...] = ()
     ) -> None:
         self.number = number
+        # If a producer has sent it: who, its number at the group, and the number before it there.
+        self.producer = ""
+        self.at = self.after = 0
         self.target = target
         self.sites = sites
         self.groups = groups
         self.headers: list[HeaderRun] = []
-        self.payloads: list[bytes] = []  # dropped when accepted
+        self.payloads: list[bytes] = []  # dropped when accepted; of a producer, when stable
         self.count = 0
         self.size = 0
         self.again = False  # it was written on an earlier connection
@@ -47,7 +51,8 @@ class ClientRequest:
         if stage <= self.stage:
             return
         self.stage, self.group, self.seq = stage, group, seq
-        self.payloads, self.headers = [], []
+        if stage >= self.kept_until:
+            self.payloads, self.headers = [], []
         left = []
         for wanted, future in self.waiters:
             if wanted > stage:
@@ -55,6 +60,15 @@ class ClientRequest:
             elif not future.done():
                 future.set_result(None)
         self.waiters = left
+
+    @property
+    def kept_until(self) -> int:
+        """The stage from which on it need not be sent again."""
+        return STABLE if self.producer else ACCEPTED
+
+    @property
+    def is_handed_over(self) -> bool:
+        return self.stage >= self.kept_until
 
     def failed(self, error: Exception) -> None:
         self.error = error

@@ -73,6 +73,10 @@ class LimitsConfig:
     retention: Retention = Retention()
     reader_bytes: int = _READERS.bytes
     reader_age: int = _READERS.age  # nanoseconds
+    # Of one subject from elsewhere: a client, or a site that is a client.
+    subject_connections: int = 32
+    subject_rate: int = 0  # bytes per second; 0: as many as come
+    subject_window: int = 50  # percent of the window
 
 
 @dataclass(frozen=True, slots=True)

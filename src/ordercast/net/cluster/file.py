@@ -296,6 +296,9 @@ def _limits(given: Mapping[str, Any], source: str) -> LimitsConfig:
         "retention": _retention,
         "reader_bytes": size,
         "reader_age": duration,
+        "subject_connections": _count,
+        "subject_rate": _rate,
+        "subject_window": _percent,
     }
     require_keys(given, readers, f"{source}: limits")
     found = {key: readers[key](value, f"{source}: limits.{key}") for key, value in given.items()}
@@ -310,6 +313,17 @@ def _limits(given: Mapping[str, Any], source: str) -> LimitsConfig:
                 f" ({limits.message_bytes}): the largest message would never fit"
             )
     return limits
+
+
+def _rate(value: Any, where: str) -> int:
+    """Bytes per second; 0: no limit."""
+    return size(value, where, least=0)
+
+
+def _percent(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100:
+        raise ConfigError(f"{where}: {shown(value)} is not a whole number within 1 and 100")
+    return value
 
 
 def _retention(value: Any, where: str) -> Retention:

@@ -90,6 +90,9 @@ SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
             "kept for a named reader that is behind; beyond it there is a gap",
         ),
         _Setting("reader_age", '"7d"', "the same by age"),
+        _Setting("subject_connections", "32", "of one client from elsewhere, at a daemon"),
+        _Setting("subject_rate", "0", "bytes per second that it may bring there; 0: any number"),
+        _Setting("subject_window", "50", "percent of the window that it may have under way"),
         _Setting("retention", '"stable"', 'or an age ("24h") or a size ("2GB")'),
     ),
     "timeouts": (

@@ -9,6 +9,7 @@ import msgspec
 
 from ordercast.model.errors import Error, NotGranted, TurnLost
 from ordercast.model.grants import EVERY, ClientSubject
+from ordercast.model.messages import ticket_in
 from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
@@ -23,6 +24,7 @@ from ordercast.net.admin.frames import (
     DigestRequest,
     Failed,
     Follow,
+    Produce,
     ReaderRemoval,
     ReaderReset,
     ReadRange,
@@ -44,6 +46,7 @@ from ordercast.net.admin.frames import (
 from ordercast.net.admin.targets import targets_of
 from ordercast.net.daemon.permits import admit
 from ordercast.net.daemon.session import ClientLimits, ClientSession
+from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.daemon.subscription import Subscription, observed
 from ordercast.net.site.named_readers import ReaderPlace
 from ordercast.net.site.named_stream import NamedBatches
@@ -51,6 +54,7 @@ from ordercast.net.site.permits import Permits
 from ordercast.net.site.running import RunningSite
 
 MOST_SUBSCRIPTIONS = 16  # the most of one connection
+MOST_QUESTIONS = 1_000  # of one connection, that are not answered
 HELLO_S = 5.0
 
 Question: TypeAlias = (
@@ -65,6 +69,7 @@ class ConnectionDesk(Protocol):
     site: RunningSite
     limits: ClientLimits
     permits: Permits
+    shares: SubjectShares
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
@@ -88,6 +93,8 @@ class ClientConnection:
         self.wire = wire
         self.subject = subject
         self.certificate = certificate
+        self._share = desk.shares.of(subject)
+        self._counted = 0  # bytes
         self._on_hello = on_hello
         self.session: ClientSession | None = None
         self._subscriptions: dict[int, Subscription] = {}
@@ -130,6 +137,13 @@ class ClientConnection:
             return
         self._admitted(frame, self.session)
 
+    def pace(self) -> None:
+        """Count what the client has brought. If that is more than it may, read later."""
+        now = asyncio.get_running_loop().time()
+        size, self._counted = self.wire.bytes_in - self._counted, self.wire.bytes_in
+        if pause := self._share.spend(size, now):
+            self.wire.pause(pause)
+
     def review(self) -> None:
         """Grants, revoked certificates or the roster have changed: end what is allowed no more."""
         if self.wire.closed:
@@ -160,7 +174,9 @@ class ClientConnection:
             subscription.close()
 
     def _refuse(self, frame: ClientFrame, error: NotGranted) -> None:
-        if isinstance(frame, Send | Watch):
+        if isinstance(frame, Produce) and self.session is not None:
+            self.session.not_granted(frame)
+        if isinstance(frame, Send | Watch | Produce):
             self.wire.send(Rejected(frame.number, kind_of(error), reason_of(error)))
         elif not isinstance(frame, ClientHello):
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
@@ -168,6 +184,8 @@ class ClientConnection:
     def _admitted(self, frame: ClientFrame, session: ClientSession) -> None:
         if isinstance(frame, Send):
             session.send(frame)
+        elif isinstance(frame, Produce):
+            session.produce(frame)
         elif isinstance(frame, Watch):
             session.watch(frame)
         elif isinstance(frame, Subscribe | Follow | ReadRange):
@@ -185,6 +203,8 @@ class ClientConnection:
         site = self.site
         if self.session is not None:
             self.wire.fail("it said hello twice")
+        elif ticket_in(hello.client):
+            self.close("the client's id is that of a producer: it must be random", final=True)
         elif (version := agreed_version(hello.lowest, hello.version)) is None:
             self.close(
                 f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
@@ -207,6 +227,7 @@ class ClientConnection:
 
     def _welcome(self, hello: ClientHello, version: int) -> None:
         site, limits = self.site, self.desk.limits
+        under_way = self._share.allowed(limits.messages, limits.bytes)
         cluster = site.cluster
         self.session = self.desk.session(self.subject, hello.client, self.wire)
         if self._on_hello is not None:
@@ -218,8 +239,7 @@ class ClientConnection:
                 site.site,
                 site.boot,
                 site.incarnation,
-                limits.messages,
-                limits.bytes,
+                *under_way,
                 self._targets,
                 ServedCluster(
                     cluster.name,
@@ -228,6 +248,7 @@ class ClientConnection:
                     cluster.causal,
                     cluster.limits.message_bytes,
                 ),
+                produces=True,
             )
         )
         codec = ADMIN_CODECS[version]
@@ -286,6 +307,9 @@ class ClientConnection:
         return Subscription(frame.id, batches, self.wire, lambda _: True, keep=False)
 
     def _ask(self, frame: Question) -> None:
+        if len(self._tasks) >= MOST_QUESTIONS:
+            self.wire.send(Failed(frame.id, "Error", f"more than {MOST_QUESTIONS} questions"))
+            return
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))

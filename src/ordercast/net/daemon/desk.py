@@ -20,6 +20,7 @@ from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.daemon.client_connection import ClientConnection
 from ordercast.net.daemon.session import ClientLimits, ClientSession
+from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
 
@@ -40,6 +41,7 @@ class ClientDesk:
         self.site = site
         self.limits = limits
         self.permits = site.permits
+        self.shares = SubjectShares(site.cluster.limits)
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
@@ -58,6 +60,7 @@ class ClientDesk:
             connection.close(STOPS)
         for session in self._sessions.values():
             session.close()
+        self.shares.close()
 
     def clients(self) -> int:
         """How many connections there are."""
@@ -105,6 +108,7 @@ class ClientDesk:
         connection = self._connections.get(wire)
         if connection is not None:
             connection.frame(frame)
+            connection.pace()
         if wire.unsent > UNSENT_BYTES:
             wire.fail("the client does not read what it asked for")
 
@@ -148,13 +152,16 @@ class ClientDesk:
         own = own_id(subject, client)
         session = self._sessions.pop(own, None)
         if session is None:
-            session = ClientSession(self.site, own, self.limits, subject)
+            share = self.shares.of(subject)
+            session = ClientSession(self.site, own, self.limits, subject, share)
         self._sessions[own] = session
         session.attach(wire)
         return session
 
     def _tidy(self) -> None:
         """Forget sessions without a connection: first those that have nothing under way."""
+        there = {connection.subject for connection in self._connections.values()}
+        self.shares.forget(there | {each.subject for each in self._sessions.values()})
         gone = [client for client, session in self._sessions.items() if session.idle]
         for client in gone:
             del self._sessions[client]

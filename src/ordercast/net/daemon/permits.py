@@ -12,6 +12,7 @@ from ordercast.net.admin.frames import (
     Confirm,
     DigestRequest,
     Follow,
+    Produce,
     ReaderRemoval,
     ReaderReset,
     ReadRange,
@@ -37,7 +38,7 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
     nobody's group."""
     if isinstance(frame, Send):
         return [(SEND, EVERY if frame.sites else frame.group)]
-    if isinstance(frame, Watch):
+    if isinstance(frame, Watch | Produce):
         return [(SEND, frame.group)]
     if isinstance(frame, Confirm):
         return [(READ, EVERY)]

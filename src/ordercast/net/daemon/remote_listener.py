@@ -24,11 +24,11 @@ from ordercast.net.link.connection import TOO_SLOW, LinkLimits, LinkTimes
 from ordercast.net.link.proof import Proof
 from ordercast.net.link.strangers import Strangers
 from ordercast.net.link.tls import Certificates, TlsConfig, names_in
+from ordercast.net.site.permits import CONNECT
 
 _log = logging.getLogger("ordercast.net.remote")
 
 MOST_CLIENTS: Final = 256
-MOST_OF_ONE: Final = 32  # connections of one subject: it cannot take all places
 LIMITS: Final = LinkLimits(strangers=128, strangers_elsewhere=64)
 TIMES: Final = LinkTimes()
 NOBODY: Final = "its certificate names no site and no client of this cluster"
@@ -130,10 +130,12 @@ class RemoteListener:
             wire, subject, lambda: self._accepted(channel, subject), certificate
         )
         theirs = sum(each == subject for each in self._clients.values())
+        most = self.desk.shares.limits.connections
         if len(self._clients) >= MOST_CLIENTS:
             connection.close(f"too many clients from elsewhere ({MOST_CLIENTS} at most)")
-        elif theirs >= MOST_OF_ONE:
-            connection.close(f"too many clients that are {subject} ({MOST_OF_ONE} at most)")
+        elif theirs >= most:
+            self.desk.permits.count(subject, CONNECT)
+            connection.close(f"too many clients that are {subject} ({most} at most)")
 
     def _accepted(self, channel: Channel, subject: ClientSubject) -> None:
         self._forget(channel)

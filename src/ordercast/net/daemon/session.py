@@ -16,6 +16,7 @@ from ordercast.net.admin.frames import (
     ACCEPTED,
     ORDERED,
     STABLE,
+    Produce,
     Rejected,
     Send,
     StagesReached,
@@ -24,6 +25,7 @@ from ordercast.net.admin.frames import (
     kind_of,
     reason_of,
 )
+from ordercast.net.daemon.shares import SubjectShare
 from ordercast.net.daemon.subscription import Subscription
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.running import RunningSite
@@ -53,23 +55,32 @@ class ClientSession:
     """
 
     def __init__(
-        self, site: RunningSite, client: bytes, limits: ClientLimits, subject: ClientSubject
+        self,
+        site: RunningSite,
+        client: bytes,
+        limits: ClientLimits,
+        subject: ClientSubject,
+        share: SubjectShare,
     ) -> None:
         self.site = site
         self.client = client
         self.limits = limits
         self.subject = subject
+        self.share = share
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
-        self._queue: deque[Send] = deque()
+        self._queue: deque[Send | Produce] = deque()
         self._waiting = [0, 0]  # messages and bytes not yet accepted
         self._reached: dict[int, tuple[int, Group, int]] = {}
         self._refused: dict[int, Rejected] = {}
         self._news: list[tuple[int, int, Group, int]] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
-        self._open: dict[int, Send] = {}  # given to the site, not yet accepted
+        self._open: dict[int, Send | Produce] = {}  # given to the site, not yet accepted
+        # By producer and group, a number that was refused: when it came, or in its turn.
+        self._not_granted: dict[tuple[str, Group], int] = {}
+        self._broken: dict[tuple[str, Group], int] = {}
         self._parked: dict[int, tuple[Subscription, asyncio.TimerHandle]] = {}
 
     @property
@@ -88,6 +99,8 @@ class ClientSession:
             self.wire = None
 
     def close(self) -> None:
+        self.share.waits(-self._waiting[1])
+        self._waiting = [0, 0]
         self._queue.clear()
         for task in list(self._tasks):
             task.cancel()
@@ -140,6 +153,35 @@ class ClientSession:
             return
         self._enqueue(frame)
 
+    def produce(self, frame: Produce) -> None:
+        """Take a producer's message, as often as it is sent: of its copies one is delivered. If one
+        before it was refused, and the client did not know that yet, it is refused too: what is
+        delivered out of its order would make the one before it a copy."""
+        number = frame.number
+        if number in self._reached:
+            self._tell(number)
+            return
+        try:
+            self._require_unbroken(frame, self._not_granted)
+        except Error as error:
+            self._say(Rejected(number, kind_of(error), reason_of(error)))
+            return
+        self._refused.pop(number, None)
+        self._enqueue(frame)
+
+    def not_granted(self, frame: Produce) -> None:
+        """A message of a producer was refused when it came."""
+        self._not_granted.setdefault((frame.producer, frame.group), frame.at)
+
+    def _require_unbroken(self, frame: Produce, refused: dict[tuple[str, Group], int]) -> None:
+        """Raise Error if the one before it is among the refused. Otherwise the client knows of
+        the refusal."""
+        pair = (frame.producer, frame.group)
+        broken = refused.get(pair, 0)
+        if broken and frame.after >= broken:
+            raise Error(f"message {broken} of producer {frame.producer!r} before it was refused")
+        refused.pop(pair, None)
+
     def watch(self, frame: Watch) -> None:
         if frame.number in self._reached:
             self._tell(frame.number)
@@ -148,7 +190,7 @@ class ClientSession:
         else:
             self._follow_accepted(frame.number, frame.group, frame.seq, frame.count)
 
-    def _enqueue(self, frame: Send) -> None:
+    def _enqueue(self, frame: Send | Produce) -> None:
         messages, size = self._waiting
         if messages and (
             messages + frame.count > _SLACK * self.limits.messages
@@ -157,8 +199,9 @@ class ClientSession:
             if self.wire is not None:
                 self.wire.fail("it sends more than it may have under way")
             return
-        self.highest = frame.number
+        self.highest = max(frame.number, self.highest)
         self._waiting = [messages + frame.count, size + len(frame.body)]
+        self.share.waits(len(frame.body))
         self._reached[frame.number] = (0, "", 0)
         self._queue.append(frame)
         if not self._sending:
@@ -171,11 +214,15 @@ class ClientSession:
         try:
             while self._queue:
                 frame = self._queue[0]
+                part = (frame.count, len(frame.body))
                 try:
-                    receipt = await self._submit(frame)
+                    await self.share.enter(*part)
+                    receipt = await self._entered(frame)
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
+                    if isinstance(frame, Produce):
+                        self._broken.setdefault((frame.producer, frame.group), frame.at)
                     self._refuse(frame.number, error)
                 else:
                     self._open[frame.number] = frame
@@ -184,23 +231,43 @@ class ClientSession:
         finally:
             self._sending = False
 
-    async def _submit(self, frame: Send) -> Receipt:
+    async def _entered(self, frame: Send | Produce) -> Receipt:
+        """Submit what has entered the subject's share. It leaves the share if it is not taken."""
+        part = (frame.count, len(frame.body))
+        try:
+            receipt = await self._submit(frame)
+        except BaseException:
+            self.share.leave(*part)
+            raise
+        self.share.hold(receipt.stable, *part)
+        return receipt
+
+    async def _submit(self, frame: Send | Produce) -> Receipt:
         """The site that takes a message says when it was sent, and who the members of its groups
         are; what a client says of that does not count."""
         body, extras = unpack_body(frame.body), NO_EXTRAS
         if isinstance(body, Envelope):
-            body.check(listed=bool(frame.sites))
+            body.check(listed=isinstance(frame, Send) and bool(frame.sites))
             payloads, extras = body.payloads, Extras(body.headers, body.groups)
         else:
             payloads = body
         if len(payloads) != frame.count:
             raise Error(f"request {frame.number} has not {frame.count} payloads")
+        if isinstance(frame, Produce):
+            return await self._submit_produced(frame, payloads, extras)
         sender, request = self.site.sender, (self.client, frame.number)
         if extras.groups:
             return await sender.send_to_groups(payloads, extras, request, self.subject)
         if frame.sites:
             return await sender.send_listed(frame.sites, payloads, extras, request, self.subject)
         return await sender.send_batch(frame.group, payloads, extras, request, self.subject)
+
+    async def _submit_produced(
+        self, frame: Produce, payloads: list[bytes], extras: Extras
+    ) -> Receipt:
+        self._require_unbroken(frame, self._broken)  # in the order of the queue
+        name, send = (frame.producer, frame.at), self.site.producing.send
+        return await send(name, frame.group, payloads, extras, self.subject)
 
     # --- what becomes of it -----------------------------------------------------------------------
 
@@ -234,9 +301,10 @@ class ClientSession:
         finally:
             self._reached.pop(number, None)
 
-    def _done(self, frame: Send) -> None:
+    def _done(self, frame: Send | Produce) -> None:
         self._waiting[0] -= frame.count
         self._waiting[1] -= len(frame.body)
+        self.share.waits(-len(frame.body))
 
     def _tell(self, number: int) -> None:
         stage, group, seq = self._reached[number]

@@ -21,6 +21,7 @@ from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
     BASE,
     CRASH,
+    DROPPED,
     END,
     EXCLUDED,
     GAP,
@@ -40,7 +41,7 @@ from ordercast.model.messages import MessageId
 from ordercast.model.version import __version__
 from ordercast.net.export.epochs import EpochTable
 from ordercast.net.export.forgotten_sends import ForgottenSends
-from ordercast.net.export.source import LoggedBatch, StoreSource, sources
+from ordercast.net.export.source import CopiedBatch, LoggedBatch, StoreSource, sources
 from ordercast.net.store.events import parse_opening
 from ordercast.net.store.rows import GAPS
 
@@ -181,7 +182,7 @@ class _Export:
         self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
 
     def _deliveries(self, source: StoreSource) -> list[Event]:
-        """Write the rows of a site's deliveries; its gaps are returned."""
+        """Write the rows of a site's deliveries. Returns the events of its gaps and copies."""
         site, limit = source.site, self.limits[source.site]
         shed = _Shed(source)
         gaps: list[Event] = []
@@ -205,6 +206,8 @@ class _Export:
             self.progress(site, "deliveries", table.rows)
         self._annulled(source)
         self.done.gaps += len(gaps)
+        for copied in source.log.copies:
+            gaps.extend(_copies(site, copied))
         return gaps
 
     def _annulled(self, source: StoreSource) -> None:
@@ -326,6 +329,15 @@ def _gaps(site: Site, item: LoggedBatch, hidden: Iterable[int]) -> list[Event]:
         detail = gap_detail(message)
         made.append(_event(site, GAP, position, item.epoch, item.at_ns, detail, item.attempt))
     return made
+
+
+def _copies(site: Site, item: CopiedBatch) -> list[Event]:
+    after = item.position - 1
+    ids = [item.first._replace(seq=seq) for seq in _range(item.first.seq, item.messages)]
+    return [
+        _event(site, DROPPED, after, item.epoch, item.at_ns, gap_detail(one), item.attempt)
+        for one in ids
+    ]
 
 
 def _event(

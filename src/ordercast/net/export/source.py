@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from ordercast.core.epochs.packing import floor_in, included_in
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
-from ordercast.core.outbox import Accepted
-from ordercast.history.rows import EXCLUDED, OPEN, RETURNED
+from ordercast.core.outbox import Accepted, Passed
+from ordercast.history.rows import EXCLUDED, OPEN, PRODUCER_CLIENT, RETURNED
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed
+from ordercast.model.messages import Batch, MessageId, Placed, ticket_in
 from ordercast.net.export.contents import BatchContents, contents_of
 from ordercast.net.store.checkpoint import folded_state, read_checkpoint, released_by
 from ordercast.net.store.events import ABSENT, parse_opening
@@ -32,12 +32,14 @@ from ordercast.net.store.file import (
 from ordercast.net.store.formats import require_newest
 from ordercast.net.store.rows import (
     ACCEPTED,
+    COPY,
     FIRST_AND_LAST,
     MINE,
     SELECT_BATCH,
     BatchRow,
     CheckpointRow,
     Value,
+    record_of,
 )
 
 
@@ -70,6 +72,18 @@ class LoggedBatch(NamedTuple):
     parts: RequestParts
 
 
+class CopiedBatch(NamedTuple):
+    """A batch of the ordered log that nobody was given: copies of a producer's messages. The next
+    message of the log is at `position`."""
+
+    position: int
+    epoch: int
+    at_ns: int
+    attempt: int
+    first: MessageId
+    messages: int
+
+
 class AcceptedBatch(NamedTuple):
     """A batch that the site accepted when its application had read up to `after`, in `attempt`.
     `refused`: no epoch took it, because its group was removed, so it was never sent."""
@@ -88,6 +102,7 @@ class StoreSnapshot:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.copies: list[CopiedBatch] = []
         self._db: sqlite3.Connection | None = None
         try:
             self._db = db = connect_to_read(path)
@@ -138,8 +153,21 @@ class StoreSnapshot:
         return int(found[0][0]) if found else 0
 
     def logged(self) -> Iterator[LoggedBatch]:
-        for row in self._rows(MINE, self.first_position()):
-            yield self._logged(row, row.position)
+        """The log, in order. What it reads on the way of copies is in `copies` then."""
+        self.copies = []
+        for row in self._rows(MINE | COPY, self.first_position()):
+            if row.kind & COPY:
+                self._note_copy(row)
+            else:
+                yield self._logged(row, row.position)
+
+    def _note_copy(self, row: BatchRow) -> None:
+        record = record_of(row, self.path)
+        assert isinstance(record, Passed)
+        batch = record.placed.batch
+        first = MessageId(batch.origin, batch.incarnation, batch.group, batch.seq)
+        copy = CopiedBatch(row.position, row.epoch, row.at_ns, row.attempt, first, batch.count)
+        self.copies.append(copy)
 
     def annulled(self) -> Iterator[LoggedBatch]:
         """Batches that were delivered, and rolled back, as far as they are still here, by position
@@ -210,7 +238,10 @@ class StoreSnapshot:
                 f" messages, the batch {batch.count}"
             )
         numbers, places = [number for number, _ in parts], [place for _, place in parts]
-        return RequestParts(batch.requests.client.hex(), numbers, places)
+        client = batch.requests.client
+        ticket = ticket_in(client)
+        name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()
+        return RequestParts(name, numbers, places)
 
 
 class StoreSource:

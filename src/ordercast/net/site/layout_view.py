@@ -6,7 +6,9 @@ from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import (
+    PRODUCERS,
     AddGroup,
+    AddProducer,
     AddSite,
     AddVoter,
     Edit,
@@ -14,6 +16,7 @@ from ordercast.model.epochs import (
     JoinGroup,
     LeaveGroup,
     RemoveGroup,
+    RemoveProducer,
     RemoveVoter,
     RetireSite,
     RevokeCertificate,
@@ -102,6 +105,17 @@ def absences_told(layout: Layout) -> dict[str, Any]:
     }
 
 
+def producers_told(core: Member) -> list[dict[str, Any]]:
+    """Each producer and group, with the last number as far as this site knows."""
+    layout, found = core.layout, []
+    for (producer, group), ticket in sorted(layout.producers.items()):
+        stream = (PRODUCERS, ticket, group)
+        known = [engine.marks.marks.get(stream, 0) for engine in core.engines.values()]
+        number = max(layout.lasts.get(stream, 0), *known, 0)
+        found.append({"producer": producer, "group": group, "number": number})
+    return found
+
+
 def edit_told(edit: Edit) -> str:
     if isinstance(edit, JoinGroup):
         return f"{edit.site} joins {edit.group}"
@@ -121,6 +135,11 @@ def edit_told(edit: Edit) -> str:
         return f"site {edit.site} is a voter no longer"
     if isinstance(edit, Grant | Withdraw | UseGrants | RevokeCertificate):
         return _grant_told(edit)
+    if isinstance(edit, AddProducer):
+        return f"producer {edit.producer} may send to {edit.group}"
+    if isinstance(edit, RemoveProducer):
+        at = f" from {edit.group}" if edit.group else ""
+        return f"producer {edit.producer} is removed{at}"
     where = f" where {edit.site} is" if edit.site else ""
     if isinstance(edit, UseBuilder):
         return f"builder {edit.builder}{where}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, overload
 
+from ordercast.core.batches import extras_of
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
@@ -161,6 +162,25 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         receipt is of the last message. Waits and raises as `multicast`; TooLarge also for too many
         messages, ConfigError for none."""
         return await self._sender.multicast_many(group, payloads, headers)
+
+    async def produce(
+        self,
+        producer: str,
+        number: int,
+        group: Group,
+        payloads: Sequence[bytes],
+        headers: Headers = None,
+    ) -> Receipt:
+        """Send a batch of a producer to a group, under a number above those before it there. Of
+        several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
+        The receipt is of its last message.
+
+        If this or the receipt raises, send the same again before any later number. Waits and raises
+        as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
+        many producers."""
+        batch = list(payloads)
+        extras = extras_of(headers, len(batch))
+        return await self._running.producing.send((producer, number), group, batch, extras)
 
     async def multicast_to(
         self,

@@ -36,6 +36,7 @@ from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import Presence
+from ordercast.net.site.producing import ProducerSender
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
@@ -116,6 +117,7 @@ class RunningSite:
             self.core, self.presence, self.stages, self.driver.wake, self.permits
         )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
+        self.producing = ProducerSender(self.core, self.sender, self._give_ticket)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
@@ -333,6 +335,12 @@ class RunningSite:
         return self.core.quiet() and not self.core.admission.messages
 
     # --- what its application asks ----------------------------------------------------------------
+
+    async def _give_ticket(self, edit: Edit) -> None:
+        """Who may send to the group may send as a producer: the site asks for the ticket."""
+        if self._closed is not None:
+            raise Error(self._closed)
+        await self.changes.change((edit,), new_change_name(), None)
 
     async def change(
         self, edits: tuple[Edit, ...], name: str = "", subject: ClientSubject | None = None

@@ -10,7 +10,12 @@ from ordercast.core.observation import holders, untold
 from ordercast.model.version import __version__
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.link.tls import EXPIRES_SOON_DAYS
-from ordercast.net.site.layout_view import absences_told, changes_told, epochs_told
+from ordercast.net.site.layout_view import (
+    absences_told,
+    changes_told,
+    epochs_told,
+    producers_told,
+)
 from ordercast.net.site.named_readers import reader_warnings
 from ordercast.net.site.presence import NOT_FOUNDED
 from ordercast.net.site.running import RunningSite
@@ -49,6 +54,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "confirmed": stream.confirmed,
         "lag": stream.lag,
         "readers": site.named.status(),
+        "producers": producers_told(core),
         "window": {
             "messages": own.unstable + core.admission.messages,
             "bytes": own.unstable_bytes + core.admission.bytes,

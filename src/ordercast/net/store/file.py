@@ -21,6 +21,7 @@ from ordercast.net.cluster.directory import append_own
 from ordercast.net.store.log_end import Cut
 from ordercast.net.store.rows import (
     ACCEPTED,
+    COPY,
     FIRST_AND_LAST,
     MINE,
     SELECT_BATCH,
@@ -167,7 +168,7 @@ def records_of(db: sqlite3.Connection, row: BatchRow, path: Path) -> Sequence[Me
         return (record,)
     if row.ref:
         record = _with_payloads(db, record, row.ref, path)
-    kept = Kept(row.epoch, record, bool(row.kind & MINE))
+    kept = Kept(row.epoch, record, bool(row.kind & MINE), bool(row.kind & COPY))
     return (Accepted(record.placed.batch), kept) if row.kind & ACCEPTED else (kept,)
 
 
@@ -196,7 +197,7 @@ def cut_log(db: sqlite3.Connection, cut: Cut) -> None:
         row = BatchRow(*db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone())
         if row.kind & MINE and row.position <= cut.annulled:
             db.execute("INSERT INTO annulled VALUES (?,?)", (n, row.position))
-        row = row._replace(kind=row.kind & ~MINE, position=cut.position + 1)
+        row = row._replace(kind=row.kind & ~(MINE | COPY), position=cut.position + 1)
         crc = checksum(*row[:10], row.body)
         db.execute(
             "UPDATE batches SET kind = ?, position = ?, crc = ? WHERE n = ?",

@@ -31,8 +31,9 @@ def _with_readers(db: sqlite3.Connection) -> None:
 
 
 def _with_envelopes(_: sqlite3.Connection) -> None:
-    """Bodies may be envelopes, and records may be of grants: rows keep their form, and older
-    programs must not read them."""
+    """Bodies may be envelopes, records may be of grants, and batches of the log may have no
+    positions (copies of producers' messages): rows keep their form, and older programs must not
+    read them."""
 
 
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {

@@ -43,6 +43,7 @@ from ordercast.net.store.recovery import OwnBatch, RecoveredState
 from ordercast.net.store.rows import (
     ACCEPTED,
     CAUGHT,
+    COPY,
     MINE,
     OTHER,
     PASSED,
@@ -280,10 +281,10 @@ class Ledger:
                 if of != epoch:
                     epoch, rows = self._open = of, self._passed.setdefault(of, deque())
                 rows.append(n)
-                if kept.mine:
-                    kind |= MINE
-                    logged += count
-                    places[of, batch.group, kept.passed.placed.number] = n, position
+                kind |= MINE * kept.mine | COPY * kept.copy
+                logged += count * kept.mine
+                if kept.mine or kept.copy:
+                    places[of, batch.group, kept.passed.placed.number] = n, position * kept.mine
             if type(record) is Filled:
                 places[place_of(record.epoch, record.placed)] = n, 0
             body = encode(written)

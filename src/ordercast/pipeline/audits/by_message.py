@@ -276,7 +276,7 @@ def judge_lost(
     """Messages delivered nowhere that some member should have."""
     delivered = is_in(sends.message, deliveries.messages)
     agreed = is_in(sends.message, deliveries.place.message[deliveries.agreed])
-    nowhere = np.flatnonzero(~delivered)
+    nowhere = np.flatnonzero(~(delivered | is_in(sends.message, facts.dropped)))
     pending = int(np.count_nonzero(delivered & ~agreed))
     lost: list[tuple[int, int]] = []
     is_based = np.zeros(facts.sites, bool)

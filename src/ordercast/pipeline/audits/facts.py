@@ -42,6 +42,7 @@ class Facts:
     base_position: Ints
     base_epoch: Ints
     gap_keys: Ints  # sorted; message * sites + site
+    dropped: Ints  # sorted; messages that are copies
     gap_counts: Mapping[int, int]  # positions at which a site has gaps or bases
     group_ends: Mapping[int, GroupEnd]
 
@@ -91,6 +92,7 @@ def gather(numbers: Numbers, runs: Sequence[History]) -> tuple[Facts, dict[int, 
     unagreed: dict[int, tuple[int, ...]] = {}
     bases: list[tuple[int, int, int]] = []
     gaps: set[int] = set()
+    dropped: set[int] = set()
     logs: dict[int, SiteLog] = {}
     members: dict[tuple[int, int], list[int]] = {}
     group_ends: dict[int, GroupEnd] = {}
@@ -106,6 +108,10 @@ def gather(numbers: Numbers, runs: Sequence[History]) -> tuple[Facts, dict[int, 
                 message = numbers.message_number(run, gap)
                 if message is not None:
                     gaps.add(message * len(numbers.sites) + number)
+            for copy in site.dropped:
+                message = numbers.message_number(run, copy)
+                if message is not None:
+                    dropped.add(message)
             if site.bases or site.gap_positions:
                 logs[number] = SiteLog(
                     tuple(base.position for base in site.bases),
@@ -135,6 +141,7 @@ def gather(numbers: Numbers, runs: Sequence[History]) -> tuple[Facts, dict[int, 
         base_position=np.array([base[1] for base in bases], np.int64),
         base_epoch=np.array([base[2] for base in bases], np.int64),
         gap_keys=np.array(sorted(gaps), np.int64),
+        dropped=np.array(sorted(dropped), np.int64),
         gap_counts={site: len(log.bases) + len(log.gaps) for site, log in logs.items()},
         group_ends=group_ends,
     )

@@ -101,7 +101,7 @@ function summary(view) {
   by("figures").replaceChildren(
     figure("sites up", `${up} of ${all}`, up === all ? "good" : "bad"), figure("deliveries per second", view.rate === null ? "…" : number(view.rate)),
     figure("groups", number(view.groups.length)), figure("manager", view.manager ?? "–"),
-    figure("epochs open", view.epochs.join(", ") || "–"),
+    figure("epochs open", view.epochs.join(", ") || "–"), figure("protocol", view.protocols.join(", ") || "–"),
     figure("excluded", view.excluded.join(", ") || "none", view.excluded.length ? "warn" : ""),
     ...(view.apart.length ? [figure("do not hear each other", view.apart.map((pair) => pair.join("–")).join(", "), "bad")] : []),
     ...(view.changes.length || view.flushing ? [figure("under way", view.changes.map((c) => c.edits.join("; ") || c.change).join(", ") || "a flush", "warn")] : []),
@@ -129,6 +129,8 @@ function groups(view) {
 }
 
 function show(view) {
+  const select = by("switch").querySelector("select");
+  if (!state.view && select && view.protocols.length) select.value = view.protocols[0];
   state.view = view;
   if (view.shape !== state.shape || view.passages !== state.passages) pictures();
   summary(view);
@@ -164,6 +166,11 @@ const detail = latest(async () => {
 });
 
 function choose(name) {
+  if (name !== state.chosen) { // what is offered is for the site before: it must not act on it
+    offered = "";
+    by("actions").replaceChildren();
+    by("actions").hidden = true;
+  }
   state.chosen = name;
   detail();
   if (state.view) { sites(state.view); paint(state.view); }
@@ -215,12 +222,17 @@ document.addEventListener("site", (event) => {
   place.hidden = false;
   if (key === offered) return; // do not take a control away from under the pointer
   offered = key;
+  const before = new Map([...place.querySelectorAll("select")].map((select) => [select.ariaLabel, select.value]));
   const may = (name) => state.control.actions.includes(name);
   place.replaceChildren(...[
     site.elsewhere.length && chooser("join", site.elsewhere, (group, button) => act({ action: "join", site: site.site, group }, button)),
     site.groups.length && chooser("leave", site.groups, (group, button) => act({ action: "leave", site: site.site, group }, button)),
     may("kill") && site.state !== "down" && sure("kill", `really kill ${site.site}?`, (button) => act({ action: "kill", site: site.site }, button)),
   ].filter(Boolean));
+  for (const select of place.querySelectorAll("select")) { // a choice outlives a change of the list
+    const kept = before.get(select.ariaLabel);
+    if ([...select.options].some((option) => option.value === kept)) select.value = kept;
+  }
 });
 
 function offer(control) {

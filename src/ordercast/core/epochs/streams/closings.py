@@ -98,7 +98,8 @@ class ClosingReports:
     def closed(self, change: str) -> Included:
         """The report of this site for a change that it has closed for."""
         engines = self._engines(change)
-        return tuple(e for engine in engines for e in engine.ordering.placed_here() if e[1])
+        placed = tuple(e for engine in engines for e in engine.ordering.placed_here() if e[1])
+        return (*placed, *(mark for engine in engines for mark in engine.own_marks()))
 
     def _engines(self, change: str) -> list[Engine]:
         member = self._member

@@ -1,0 +1,72 @@
+"""The producers of a layout: each has a ticket for each group that it sends to.
+
+No ticket is given twice. So what was sent under a name before the name was removed is never taken
+for what is sent under the same name after that.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from typing import TypedDict
+
+from ordercast.core.epochs.layout import Layout
+from ordercast.model.epochs import AddProducer, Edit, RemoveProducer
+from ordercast.model.errors import ConfigError, UnknownGroup
+from ordercast.model.groups import Group
+from ordercast.model.limits import TICKETS
+from ordercast.model.messages import Batch, ticket_of
+from ordercast.model.names import is_name, nearest
+
+
+class Tickets(TypedDict):
+    """These fields of a layout."""
+
+    producers: Mapping[tuple[str, Group], int]
+    last_ticket: int
+
+
+def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]) -> Tickets:
+    """The producers after the edits; `groups`: the groups after them. A producer that is there is
+    added without an effect. Raises ConfigError."""
+    there = {pair: ticket for pair, ticket in layout.producers.items() if pair[1] in groups}
+    last = layout.last_ticket
+    for edit in edits:
+        if isinstance(edit, AddProducer):
+            _require_name(edit, there)
+            if edit.group not in groups:
+                raise ConfigError(f"there is no group {edit.group!r}")
+            if (edit.producer, edit.group) not in there:
+                last += 1
+                there[edit.producer, edit.group] = last
+        elif isinstance(edit, RemoveProducer):
+            gone = [
+                (name, group)
+                for name, group in there
+                if name == edit.producer and edit.group in ("", group)
+            ]
+            if not gone:
+                at = f" at group {edit.group!r}" if edit.group else ""
+                names = dict.fromkeys(name for name, _ in there)
+                hint = "" if edit.producer in names else nearest(edit.producer, names)
+                raise ConfigError(f"there is no producer {edit.producer!r}{at}{hint}")
+            for pair in gone:
+                del there[pair]
+    if len(there) > max(TICKETS, len(layout.producers)):
+        raise ConfigError(
+            f"producers have sent to {len(layout.producers)} groups, each counted by itself:"
+            f" {TICKETS} is the limit; remove those that are done (producer remove)"
+        )
+    return Tickets(producers=there, last_ticket=last)
+
+
+def require_ticket(layout: Layout, batch: Batch) -> None:
+    """Raise UnknownGroup if the batch is of a producer that was removed."""
+    ticket = ticket_of(batch)
+    if ticket and ticket not in layout.producers.values():
+        raise UnknownGroup(f"the producer was removed from group {batch.group!r}")
+
+
+def _require_name(edit: AddProducer, there: Iterable[tuple[str, Group]]) -> None:
+    if not is_name(edit.producer):
+        raise ConfigError(f"producer {edit.producer!r} is no name (letters, digits, '.', '_', '-')")
+    for name, _ in there:  # names differ by more than case
+        if name != edit.producer and name.lower() == edit.producer.lower():
+            raise ConfigError(f"producer {name!r} is there already")

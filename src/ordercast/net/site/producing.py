@@ -1,0 +1,79 @@
+"""What named producers send through this site (docs/producers.md).
+
+A producer has a ticket for each group. The first message of a producer to a group asks the cluster
+for it, once. Messages of producers are taken one after the other, so that none overtakes another
+one that waits for its ticket or for room.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from ordercast.core.batches import Extras
+from ordercast.core.epochs.member import Member
+from ordercast.model.arguments import require_producer
+from ordercast.model.epochs import AddProducer, Edit
+from ordercast.model.errors import ConfigError, Error, UnknownGroup
+from ordercast.model.features import PRODUCERS
+from ordercast.model.grants import ClientSubject
+from ordercast.model.groups import Group
+from ordercast.model.messages import producer_id
+from ordercast.net.site.receipts import Receipt
+from ordercast.net.site.sender import SiteSender
+
+
+class ProducerSender:
+    """`_failures` counts, by producer and group, the messages that were not sent. A message that
+    waits behind such a one is not sent either: it would make the earlier one a copy."""
+
+    def __init__(
+        self,
+        core: Member,
+        sender: SiteSender,
+        ask: Callable[[Edit], Awaitable[None]],
+    ) -> None:
+        self._core = core
+        self._sender = sender
+        self._ask = ask
+        self._in_turn = asyncio.Lock()
+        self._failures: Counter[tuple[str, Group]] = Counter()
+
+    async def send(
+        self,
+        name: tuple[str, int],
+        group: Group,
+        batch: list[bytes],
+        extras: Extras,
+        subject: ClientSubject | None = None,
+    ) -> Receipt:
+        """`name`: the producer, and its number; `subject`: whom a client speaks for. Raises as
+        `multicast_many`; ConfigError also if the cluster takes no more producers."""
+        producer, number = name
+        require_producer(group, producer, number)
+        pair = (producer, group)
+        before = self._failures[pair]
+        try:
+            async with self._in_turn:
+                if self._failures[pair] != before:
+                    raise Error(f"a message of producer {producer!r} before it was not sent")
+                ticket = await self._ticket(producer, group)
+                request = (producer_id(ticket), number)
+                return await self._sender.send_batch(group, batch, extras, request, subject)
+        except BaseException:  # cancelled, too: what waits behind it must not overtake it
+            self._failures[pair] += 1
+            raise
+
+    async def _ticket(self, producer: str, group: Group) -> int:
+        pair = (producer, group)
+        found = self._core.layout.producers.get(pair)
+        if found is None:
+            if PRODUCERS not in self._core.layout.features:
+                raise ConfigError(
+                    f"producer {producer!r}: not all sites have a program that knows producers yet"
+                )
+            self._core.domain(group, ())  # raises if there is none
+            await self._ask(AddProducer(producer, group))
+            found = self._core.layout.producers.get(pair)
+        if found is None:
+            raise UnknownGroup(f"producer {producer!r} was removed from group {group!r}")
+        return found
