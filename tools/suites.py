@@ -92,7 +92,7 @@ SUITES = (
     Suite("unit", 350, unit),
     Suite("schedules", 125, directory("schedules", workers=CORES)),
     Suite("processes", 215, directory("processes", workers=WAITING)),
-    Suite("spark", 125, directory("spark", workers=min(CORES, 2))),
+    Suite("spark", 140, directory("spark", workers=min(CORES, 2))),
     Suite("docs", 25, directory("docs", "browser", workers=CORES)),
 )
 

@@ -220,7 +220,8 @@ def _on_spark(directory: Path) -> dict[str, Any]:
     from ordercast.pipeline.session import open_session
 
     folder = (directory / HISTORY).resolve()
-    with open_session("ordercast demo", brief=True) as spark:
+    # Where there is no terminal, the demo's own lines have said that Spark starts.
+    with open_session("ordercast demo", brief=True, progress=sys.stderr.isatty()) as spark:
         tables = {name: spark.read.parquet(str(folder / name)) for name in TABLES}
         return audit_tables(spark, tables, causal=False).as_json()
 
