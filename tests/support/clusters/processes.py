@@ -111,6 +111,7 @@ class Processes:
         self._cluster_of = cluster_of or (lambda _: cluster)
         self._place_of = place_of or (lambda _: ())
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._opened: dict[str, int] = {}  # how often each had opened before its last start
 
     def __enter__(self) -> "Processes":
         for site in self.sites:
@@ -134,6 +135,7 @@ class Processes:
         return self._running[site].pid
 
     def start(self, site: str) -> None:
+        self._opened[site] = self._turns(site).count("open")
         words = [
             self._cluster_of(site), site, self.stores, self.notes(site), self.each, self.seed,
         ]  # fmt: skip
@@ -280,9 +282,15 @@ class Processes:
             if (by_site := seen.get(group))
         )
 
+    def _turns(self, site: str) -> list[str]:
+        if not self._has(site):
+            return []
+        return [note[0] for note in read_notes(self.notes(site)) if note[0] in ("open", "idle")]
+
     def _is_idle(self, site: str) -> bool:
-        kinds = [note[0] for note in read_notes(self.notes(site)) if note[0] in ("open", "idle")]
-        return kinds[-1:] == ["idle"]
+        """Whether it has said so since its last start, not before it was killed."""
+        turns = self._turns(site)
+        return turns[-1:] == ["idle"] and turns.count("open") > self._opened[site]
 
     def stop(self) -> None:
         """Ask all to leave; each must end well."""
