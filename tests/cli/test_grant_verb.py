@@ -1,13 +1,10 @@
 """`ordercast grant` and `ordercast certs revoke` on running sites."""
 
-import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ordercast.cli import main
+from cli.beside import Verbs
 from ordercast.net.cluster.certificates import add_client_certificates, fingerprint_of
 from support.clusters.served import served
 from support.harness.loops import in_loop
@@ -32,15 +29,8 @@ async def test_grants_are_listed_given_and_withdrawn_and_certificates_revoked(
     file = tmp_path / "cluster.toml"
     file.write_text(FILE)
 
-    async def verb(code: int, *words: str) -> str:
-        command = [*words, "--dir", str(tmp_path)]
-        assert await asyncio.to_thread(main, command) == code
-        out, err = capsys.readouterr()
-        return out + err
-
-    async def told(*words: str) -> Any:
-        return json.loads(await verb(0, *words, "--json"))
-
+    verbs = Verbs(tmp_path, capsys)
+    verb, told = verbs.run, verbs.told
     path = str(file)
     await verb(0, "certs", path)
     add_client_certificates("local", ["far"], tmp_path / "certs")

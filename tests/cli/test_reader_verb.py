@@ -1,13 +1,10 @@
 """`ordercast reader` and `status` on a running site: readers are listed, reset, removed, warned."""
 
-import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ordercast.cli import main
+from cli.beside import Verbs
 from support.clusters.served import served
 from support.harness.loops import in_loop
 
@@ -21,15 +18,8 @@ async def test_readers_are_listed_reset_and_removed(
     file = tmp_path / "cluster.toml"
     file.write_text(FILE)
 
-    async def verb(code: int, *words: str) -> str:
-        command = [*words, "--dir", str(tmp_path)]
-        assert await asyncio.to_thread(main, command) == code
-        out, err = capsys.readouterr()
-        return out + err
-
-    async def told(*words: str) -> Any:
-        return json.loads(await verb(0, *words, "--json"))
-
+    verbs = Verbs(tmp_path, capsys)
+    verb, told = verbs.run, verbs.told
     async with served(tmp_path, {"alpha": ["a"]}, limits={"reader_age": "1h"}) as sites:
         node = sites.cluster["a"]
         assert await verb(0, "reader", "list", str(file), "a") == "no reader has a name here\n"
