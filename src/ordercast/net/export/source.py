@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ordercast.core.epochs.packing import floor_in, included_in
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
 from ordercast.core.outbox import Accepted, Passed
-from ordercast.history.rows import EXCLUDED, OPEN, PRODUCER_CLIENT, RETURNED
+from ordercast.history.rows import EXCLUDED, ID_CLIENT, OPEN, PRODUCER_CLIENT, RETURNED
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, MessageId, Placed, ticket_in
+from ordercast.model.messages import BY_ID, Batch, MessageId, Placed, is_by_id, ticket_in
 from ordercast.net.export.contents import BatchContents, contents_of
 from ordercast.net.store.checkpoint import folded_state, read_checkpoint, released_by
 from ordercast.net.store.events import ABSENT, parse_opening
@@ -241,6 +241,8 @@ class StoreSnapshot:
         client = batch.requests.client
         ticket = ticket_in(client)
         name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()
+        if is_by_id(client):
+            name = f"{ID_CLIENT}{client[len(BY_ID) :].hex()}"
         return RequestParts(name, numbers, places)
 
 
