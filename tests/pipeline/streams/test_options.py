@@ -13,14 +13,14 @@ from ordercast.pipeline.streams.options import sink_options, source_options
 def test_names_are_taken_in_any_case_and_a_path_is_a_history() -> None:
     found = source_options(
         {
-            "PATH": "file:///tmp/h",
+            "PATH": "file:///data/h",
             "STARTINGOFFSETS": '{"a": [1, 4]}',
             "maxoffsetspertrigger": "10",
             "subscribe": "beta, alpha",
             "failOnDataLoss": "False",
         }
     )
-    assert found.history == Path("/tmp/h")
+    assert found.history == Path("/data/h")
     assert found.starting == {"a": Offset(1, 4)}
     assert (found.most_positions, found.groups) == (10, ("alpha", "beta"))
     assert not found.fail_on_data_loss
@@ -72,6 +72,6 @@ def test_a_mistake_in_an_option_of_the_sink_is_one_line(options: dict[str, Any],
 
 
 def test_rows_are_staged_under_the_checkpoint_unless_a_folder_is_named() -> None:
-    given = {"nodes": "c.toml", "checkpointLocation": "/tmp/c"}
-    assert sink_options(given).staging == Path("/tmp/c/ordercast")
-    assert sink_options({**given, "stagingLocation": "/tmp/s"}).staging == Path("/tmp/s")
+    given = {"nodes": "c.toml", "checkpointLocation": "/data/c"}
+    assert sink_options(given).staging == Path("/data/c/ordercast")
+    assert sink_options({**given, "stagingLocation": "/data/s"}).staging == Path("/data/s")

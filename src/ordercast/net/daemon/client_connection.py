@@ -146,7 +146,7 @@ class ClientConnection:
             return False
         groups = (EVERY,) if told.groups is None else told.groups
         may_read = all(self.desk.permits.allows(self.subject, READ, group) for group in groups)
-        return may_read and frame.position > told.confirmed
+        return may_read and frame.position - 1 > told.confirmed
 
     def pace(self) -> None:
         """Count what the client has brought. If that is more than it may, read later."""
