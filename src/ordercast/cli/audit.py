@@ -10,11 +10,11 @@ from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_js
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.spark_options import (
     SPARK_OPTIONS,
-    option_of,
     refuse_spark_options,
     session_options,
     spark_arguments,
 )
+from ordercast.model.verb_options import flag_of
 from ordercast.sim.trace.exports import require_writable
 
 DESCRIPTION = """\
@@ -89,7 +89,7 @@ def _chosen(args: argparse.Namespace) -> str:
         rows = count_rows(Path(args.history), "deliveries") + count_rows(Path(args.history), "sent")
         engine, why = ("memory" if rows <= _IN_MEMORY else "spark"), f"{rows:,} rows"
     else:
-        engine, why = "spark", "a URI" if needed is None else option_of(needed)
+        engine, why = "spark", "a URI" if needed is None else flag_of(needed)
     print(f"engine {engine}: {why}", file=sys.stderr, flush=True)
     return engine
 

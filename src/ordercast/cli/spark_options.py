@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ordercast.cli.command import UsageError, one_of
+from ordercast.model.verb_options import flag_of
 
 if TYPE_CHECKING:
     from ordercast.pipeline.session import SparkSession
@@ -56,7 +57,7 @@ def engine(args: argparse.Namespace, app: str, *, brief: bool) -> "Iterator[Spar
 def refuse_spark_options(args: argparse.Namespace, names: tuple[str, ...]) -> None:
     for name in names:
         if getattr(args, name):
-            raise UsageError(f"{option_of(name)} needs --engine spark")
+            raise UsageError(f"{flag_of(name)} needs --engine spark")
 
 
 def session_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -65,7 +66,3 @@ def session_options(args: argparse.Namespace) -> dict[str, Any]:
 
     conf = settings_of(args.conf, args.packages, args.py_files)
     return {"master": args.master, "memory": args.memory, "conf": conf}
-
-
-def option_of(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
