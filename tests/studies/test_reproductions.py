@@ -12,6 +12,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.pipeline.sweeps.subject import subject_of
 from ordercast.studies.catalogue import CATALOGUE, named
+from ordercast.studies.facts import Section, summary
 from ordercast.studies.fits import correlation
 from ordercast.studies.gs.findings import (
     depth_findings,
@@ -20,7 +21,7 @@ from ordercast.studies.gs.findings import (
     table2_findings,
     under_load_findings,
 )
-from ordercast.studies.page import Section, headline, page, quick_parameters, summary
+from ordercast.studies.page import headline, page, quick_parameters
 from ordercast.studies.reproduction import (
     AGREES,
     DIFFERS,
