@@ -189,7 +189,10 @@ async def _campaign(
         await sending
 
 
-async def _kill(what: str, chance: random.Random, daemons: NodeProcesses, query: _Query) -> None:
+async def _kill(
+    what: str, chance: random.Random, daemons: NodeProcesses, query: _Query, *, again: bool
+) -> None:
+    """`again`: a driver is started again at once."""
     await asyncio.sleep(chance.random() * 0.3)  # anywhere within a batch
     if what == "the driver":
         query.kill()
