@@ -41,7 +41,7 @@ def test_a_bare_python_runs_us_with_what_is_shipped(
 
 
 def test_who_names_a_python_of_the_executors_gets_nothing() -> None:
-    assert shipped({PYTHON: "/opt/env/bin/python"}, None) == {}
+    assert shipped({PYTHON: "envs/own/bin/python"}, None) == {}
 
 
 def told(**changed: str | None) -> dict[str, str | None]:
@@ -75,6 +75,6 @@ failure: Lost task 0.3 in stage 0.0 (TID 3) (127.0.0.1 executor 1): org.apache.s
 Error from python worker:
   ./ordercast-code/python: 4: exec: python3.99: not found
 PYTHONPATH was:
-  /opt/spark/python/lib/pyspark.zip
+  python/lib/pyspark.zip
 """
     assert essence(words) == "./ordercast-code/python: 4: exec: python3.99: not found"
