@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ordercast.pipeline.audits.audit import AuditResult as AuditResult
     from ordercast.pipeline.audits.audit import audit as audit
+    from ordercast.pipeline.following.figures import figures as figures
+    from ordercast.pipeline.following.query import FollowQuery as FollowQuery
+    from ordercast.pipeline.following.query import follow as follow
     from ordercast.pipeline.session import open_session as open_session
 
 _PLACES = {
     "AuditResult": "ordercast.pipeline.audits.audit",
     "audit": "ordercast.pipeline.audits.audit",
+    "FollowQuery": "ordercast.pipeline.following.query",
+    "figures": "ordercast.pipeline.following.figures",
+    "follow": "ordercast.pipeline.following.query",
     "open_session": "ordercast.pipeline.session",
 }
 
-__all__ = ["AuditResult", "audit", "open_session"]
+__all__ = ["AuditResult", "FollowQuery", "audit", "figures", "follow", "open_session"]
 
 
 def __getattr__(name: str) -> Any:
