@@ -13,7 +13,7 @@ from ordercast.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 WINDOW_S = 10
 LATE_S = 10
@@ -80,7 +80,7 @@ def figures(
     if checkpoint is not None:
         writer = writer.option("checkpointLocation", str(checkpoint))
     trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
-    return writer.trigger(**trigger).start()  # type: ignore[arg-type]
+    return writer.trigger(**trigger).start()
 
 
 def by_window(

@@ -84,10 +84,12 @@ class FollowQuery:
             place = checkpoint.query
             if self._follower.batch >= 0 and not place.exists():
                 raise ConfigError(f"{place}: is missing: the checkpoint is not one of Spark's")
+        if self._follower.batch >= 0:
+            self._verdicts.put(self.verdict)  # the one that was kept
         writer = as_one(streams).writeStream.foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(place)).queryName("ordercast audit")
         trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
-        self._query = writer.trigger(**trigger).start()  # type: ignore[arg-type]
+        self._query = writer.trigger(**trigger).start()
 
 
 def follow(
