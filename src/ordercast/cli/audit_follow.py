@@ -12,7 +12,8 @@ from ordercast.check.live import PATIENCE, WINDOW
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, whole_number
 from ordercast.cli.requests import seconds
 from ordercast.cli.runtime import print_line
-from ordercast.cli.spark_options import option_of, session_options
+from ordercast.cli.spark_options import session_options
+from ordercast.model.verb_options import flag_of
 
 if TYPE_CHECKING:
     from ordercast.pipeline.following.figures import Figure
@@ -53,10 +54,10 @@ def require_follow(args: argparse.Namespace) -> None:
     """Options that mean nothing together are the user's mistake."""
     for name in FOLLOWING:
         if not args.follow and getattr(args, name):
-            raise UsageError(f"{option_of(name)} needs --follow")
+            raise UsageError(f"{flag_of(name)} needs --follow")
     for name in _ONLY_WHOLE:
         if args.follow and getattr(args, name):
-            option = "--run" if name == "runs" else option_of(name)
+            option = "--run" if name == "runs" else flag_of(name)
             raise UsageError(f"{option} cannot be had with --follow: it needs the whole history")
 
 
@@ -73,7 +74,7 @@ def run_follow(args: argparse.Namespace) -> int:
 def _engine(args: argparse.Namespace) -> str:
     needed = next((name for name in _NO_SPARK if getattr(args, name)), None)
     if args.engine == "memory" and needed is not None:
-        raise UsageError(f"{option_of(needed)} needs --engine spark")
+        raise UsageError(f"{flag_of(needed)} needs --engine spark")
     if args.engine == "auto":
         return "spark" if needed is not None or "://" in args.history else "memory"
     return str(args.engine)
