@@ -39,7 +39,7 @@ def test_any_history_has_the_same_verdict_or_says_that_it_may_not(portions: Any)
 
 
 def test_every_violation_is_exact_as_long_as_it_is_in_the_window() -> None:
-    """One portion: nothing is sealed before all is there."""
+    """One portion: nothing is condensed before all is there."""
     for seed in range(100):
         rng = random.Random(seed)
         history = rng.choice((noise, lambda r: broken_history(r)[0]))(rng)
@@ -149,7 +149,7 @@ def test_a_repeat_long_after_is_counted_and_shown() -> None:
     assert report.as_json()["truncated"] == []
 
 
-def test_a_first_delivery_after_the_seal_is_said_to_be_unjudged() -> None:
+def test_a_first_delivery_after_the_condense_is_said_to_be_unjudged() -> None:
     """By a site that is no member: what it should be compared with is gone."""
     live = LiveAudit()
     messages = run_of(1, 10)
@@ -160,7 +160,7 @@ def test_a_first_delivery_after_the_seal_is_said_to_be_unjudged() -> None:
     assert "acyclic_order" in report.as_json()["truncated"]
 
 
-def test_requests_are_remembered_after_their_messages_are_sealed() -> None:
+def test_requests_are_remembered_after_their_messages_are_condensed() -> None:
     asked = {"client": "c1", "request": 7, "part": 0}
     live = LiveAudit()
     for seq in (1, 2):
@@ -173,7 +173,7 @@ def test_requests_are_remembered_after_their_messages_are_sealed() -> None:
     assert shown == {**asked, "messages": [["a", 1, "g", 1], ["a", 1, "g", 2]]}
 
 
-def test_a_rollback_of_what_is_sealed_asks_for_the_history_to_be_read_again() -> None:
+def test_a_rollback_of_what_is_condensed_asks_for_the_history_to_be_read_again() -> None:
     live = LiveAudit()
     messages = run_of(1, 5)
     live.add(History(groups=group("a"), sent=sends(messages), deliveries=site_rows("a", messages)))

@@ -1,7 +1,7 @@
 """Soak campaign: fuzzed histories in portions with random borders through the live audit.
 
 After every portion the verdict is that of the checkers of all rows so far; the audit is stored and
-restored between portions. A third of the cases has no patience: what is wrong is sealed at once,
+restored between portions. A third of the cases has no patience: what is wrong is condensed at once,
 and the counts are right or said to be inexact.
 """
 

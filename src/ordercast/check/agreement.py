@@ -16,7 +16,7 @@ LATER_MESSAGE = "the member delivered a later message of the group"
 
 def check_agreement(view: View) -> Verdict:
     """(message, member) pairs that are missing although the member has passed their place."""
-    passed = Passed(view)
+    passed = PassedPlaces(view)
     bases = Bases(view)
     count = pending = 0
     smallest: tuple[MessageId, SiteNumber] | None = None
@@ -65,7 +65,7 @@ def epochs_of(view: View) -> list[int | None]:
     return found
 
 
-class Passed:
+class PassedPlaces:
     """Whether a member has passed the place of a message that it lacks."""
 
     def __init__(self, view: View) -> None:
@@ -75,8 +75,8 @@ class Passed:
 
     def _latest(self, site: SiteView) -> int:
         """The latest epoch of which the site has a first delivery."""
-        sealed = self._view.before.last_epoch(site.name, site.unagreed_epochs)
-        return max(sealed, max((site.rows[i].epoch for i in site.order_rows), default=0))
+        condensed = self._view.before.last_epoch(site.name, site.unagreed_epochs)
+        return max(condensed, max((site.rows[i].epoch for i in site.order_rows), default=0))
 
     def reason(self, member: SiteNumber, message: MessageNumber, epoch: int) -> str | None:
         view = self._view

@@ -68,7 +68,7 @@ class Bases:
         return self._first_epoch[key], self._first_above[key]
 
     def _before(self, site: SiteView, base: Base) -> tuple[dict[SiteNumber, int], list[int]]:
-        """The same of sealed rows: they lie before all places."""
+        """The same of condensed rows: they lie before all places."""
         first: dict[SiteNumber, int] = {}
         epochs = []
         for epoch, name in self._view.before.above.get((site.name, base.position), ()):

@@ -1,7 +1,7 @@
-"""What lies before a window: of the rows that are sealed, all that later rows are compared with.
+"""What lies before a window: of the rows that are condensed, all that later rows are compared with.
 
 A history that is followed is judged in windows (docs/follow.md). There is nothing before a whole
-history, so the checks of one see an empty `Before`.
+history, so the checks of one see an empty `CondensedRows`.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,24 +24,26 @@ REQUEST_SPANS = 500_000
 """Spans of older requests. Clients that number without holes need one per place in a request."""
 
 
-class Before(msgspec.Struct):
-    """Sealed rows, summed up: per stream, per site and stream, per site and epoch."""
+class CondensedRows(msgspec.Struct):
+    """Condensed rows, summed up: per stream, per site and stream, per site and epoch."""
 
     rows: int = 0
     messages: int = 0
     annulled: int = 0
     sites: set[str] = set()
-    sealed: dict[Stream, Spans] = {}  # the messages; the tag is the epoch
-    members: dict[tuple[int, str], list[str]] = {}  # of each epoch and group that has some sealed
-    lacked: dict[str, dict[Stream, Spans]] = {}  # by site: sealed without it, though a member
+    condensed: dict[Stream, Spans] = {}  # the messages; the tag is the epoch
+    members: dict[
+        tuple[int, str], list[str]
+    ] = {}  # of each epoch and group that has some condensed
+    lacked: dict[str, dict[Stream, Spans]] = {}  # by site: condensed without it, though a member
     foreign: set[tuple[str, MessageId]] = set()  # delivered at a site that is no member
     unsent: set[MessageId] = set()
     split: set[MessageId] = set()  # in two epochs
-    last: dict[str, tuple[int, int]] = {}  # by site: position, attempt of the last sealed row
-    attempts: dict[str, dict[int, int]] = {}  # by site and attempt: the highest sealed position
+    last: dict[str, tuple[int, int]] = {}  # by site: position, attempt of the last condensed row
+    attempts: dict[str, dict[int, int]] = {}  # by site and attempt: the highest condensed position
     highest: dict[str, dict[tuple[str, str], tuple[int, int, int]]] = {}
     """By site, then origin and group: the highest incarnation and seq, with its position."""
-    epochs: dict[str, dict[int, int]] = {}  # by site and epoch: sealed rows
+    epochs: dict[str, dict[int, int]] = {}  # by site and epoch: condensed rows
     first_epochs: dict[str, set[int]] = {}  # by site: those of first deliveries
     deliverers: dict[tuple[tuple[str, int], ...], int] = {}
     """Messages by who delivered them in which epoch."""
@@ -57,12 +59,12 @@ class Before(msgspec.Struct):
     """By site: the latest epoch of a message that it lacks and that is below a base, maybe."""
 
     def epoch_of(self, message: MessageId) -> int | None:
-        """Of a sealed message; None: it is not sealed."""
-        spans = self.sealed.get(message[:3])
+        """Of a condensed message; None: it is not condensed."""
+        spans = self.condensed.get(message[:3])
         return None if spans is None else tag_of(spans, message[3])
 
     def delivered(self, site: str, message: MessageId) -> bool:
-        """Whether a sealed message was delivered at the site."""
+        """Whether a condensed message was delivered at the site."""
         epoch = self.epoch_of(message)
         if epoch is None:
             return False
@@ -81,7 +83,7 @@ class Before(msgspec.Struct):
         return max((e for e in self.first_epochs.get(site, ()) if e not in without), default=0)
 
     def unagreed_rows(self, unagreed: Mapping[str, Collection[int]]) -> int:
-        """Sealed rows of a site in an epoch that was closed without it since."""
+        """Condensed rows of a site in an epoch that was closed without it since."""
         return sum(
             self.epochs.get(site, {}).get(epoch, 0)
             for site, epochs in unagreed.items()
@@ -89,7 +91,7 @@ class Before(msgspec.Struct):
         )
 
     def only_unagreed(self, unagreed: Mapping[str, Collection[int]]) -> int:
-        """Sealed messages of which no agreed row is left."""
+        """Condensed messages of which no agreed row is left."""
         if not any(unagreed.values()):
             return 0
         return sum(
@@ -104,7 +106,7 @@ class Before(msgspec.Struct):
         if known is not None:
             return known != message, known
         spans = self.older_requests.get((part[0], part[2]))
-        # Of an older one the message is forgotten; if this one is sealed itself, it is that one.
+        # Of an older one the message is forgotten; if this one is condensed itself, it is that one.
         older = spans is not None and tag_of(spans, part[1]) is not None
         return older and self.epoch_of(message) is None, None
 

@@ -1,7 +1,7 @@
 """The live audit: a verdict that is kept current while a history grows.
 
-`add` takes the next rows, in any portions; then `report` is that of the whole history so far.
-What is settled is sealed: a summary of it stays, its rows go. docs/follow.md has the argument.
+It takes the next rows in any portions, and then has the verdict of the whole history so far. What
+is settled is condensed: a summary of it stays, its rows go. docs/follow.md has the argument.
 """
 
 import time
@@ -13,16 +13,16 @@ import msgspec
 
 from ordercast.check.acyclic_order import check_acyclic_order
 from ordercast.check.agreement import check_agreement
-from ordercast.check.before import Before
+from ordercast.check.before import CondensedRows
+from ordercast.check.condensing import Force, Holding, Unsettled, condense, find_cut, find_unsettled
 from ordercast.check.fifo import check_fifo
 from ordercast.check.integrity import check_integrity
 from ordercast.check.lost import check_lost
 from ordercast.check.pairwise_order import check_pairwise_order, find_inversions
 from ordercast.check.positions import PositionFault, first_fault
-from ordercast.check.reopened import ORDER, behind_the_seal, contradicted, reopened
+from ordercast.check.reopened import ORDER, behind_the_window, contradicted, reopened
 from ordercast.check.report import CHECKS, Report
 from ordercast.check.resent import asked_twice, check_resent
-from ordercast.check.sealing import Force, Holding, Unsettled, find_cut, find_unsettled, seal
 from ordercast.check.verdict import Verdict, Witness
 from ordercast.check.view import View
 from ordercast.history.rows import (
@@ -37,7 +37,7 @@ from ordercast.history.rows import (
 from ordercast.model.errors import ConfigError
 
 PATIENCE = 200_000
-"""Rows in the window. With more, violations are sealed, too: what is wrong stays wrong."""
+"""Rows in the window. With more, violations are condensed, too: what is wrong stays wrong."""
 WINDOW = 2_000_000
 """Rows in the window. With more, what a site lacks no longer holds it."""
 
@@ -53,14 +53,14 @@ _FORMAT = 1
 
 
 class Forever(msgspec.Struct):
-    """Violations whose rows are sealed."""
+    """Violations whose rows are condensed."""
 
     counts: dict[str, int] = {}
     pending: int = 0
     pairs: set[tuple[str, str]] = set()
     faults: dict[str, PositionFault] = {}  # of positions, by site
     witnesses: dict[str, dict[str, Any]] = {}
-    forced: bool = False  # whether more was sealed than what is right for ever
+    forced: bool = False  # whether more was condensed than what is right for ever
     inexact: set[str] = set()
 
 
@@ -71,7 +71,7 @@ class _State(msgspec.Struct):
     deliveries: list[Delivered]
     events: list[Event]
     epochs: list[EpochRow]
-    before: Before
+    before: CondensedRows
     forever: Forever
 
 
@@ -90,11 +90,11 @@ class LiveAudit:
         self._patience = patience
         self._limit = window
         self._window = History()
-        self._before = Before()
+        self._before = CondensedRows()
         self._forever = Forever()
         self._holding: list[Holding] = []
         self.contradicted = False
-        """What is sealed does not fit to an event that came late. Reading all again mends that."""
+        """What is condensed does not fit to an event that came late. To read all again mends it."""
         self._report = self._summed(self._judge(), 0.0)
 
     @property
@@ -122,7 +122,7 @@ class LiveAudit:
                 raise ConfigError(f"{name}: run {run!r}: a history that is followed has no runs")
             getattr(window, name).extend(more)
         if self._forever.forced:
-            self._forever.inexact |= behind_the_seal(self._before, rows)
+            self._forever.inexact |= behind_the_window(self._before, rows)
         judged = self._judge()
         contrary = contradicted(judged.view, window)
         self.contradicted = bool(contrary)
@@ -130,11 +130,11 @@ class LiveAudit:
         self._report = self._summed(judged, time.perf_counter() - start)
         unsettled = self._unsettled(judged)
         self._holding = unsettled.holding(judged.view)
-        self._seal(judged, unsettled, Force.NOTHING)
+        self._condense(judged, unsettled, Force.NOTHING)
         for force, most in ((Force.VIOLATIONS, self._patience), (Force.ABSENT, self._limit)):
             if self.held > most:
                 judged = self._judge()
-                self._seal(judged, self._unsettled(judged), force)
+                self._condense(judged, self._unsettled(judged), force)
         return self._report
 
     def snapshot(self) -> bytes:
@@ -207,13 +207,13 @@ class LiveAudit:
             verdicts,
         )
 
-    def _seal(self, judged: _Judged, unsettled: Unsettled, force: Force) -> None:
+    def _condense(self, judged: _Judged, unsettled: Unsettled, force: Force) -> None:
         stays = unsettled.remaining(force)
         cut = find_cut(judged.view, stays, force)
         self._note_requests(judged.view, cut)
         if force == Force.ABSENT and any(cut):
             self._forever.inexact |= {"integrity", "agreement", *ORDER}
-        self._window = seal(judged.view, self._window, cut)
+        self._window = condense(judged.view, self._window, cut)
         if force != Force.NOTHING and any(cut):
             self._forever.forced = True
             self._keep_violations(judged)
@@ -242,14 +242,14 @@ class LiveAudit:
         before = self._before
         again = asked_twice(view)
         rows: list[tuple[int, Sent | Delivered]] = []
-        sealed: set[int] = set()
+        condensed: set[int] = set()
         for site, end in zip(view.sites, cut, strict=True):
-            sealed.update(site.numbers[:end])
+            condensed.update(site.numbers[:end])
             rows += zip(site.numbers[:end], site.rows[:end], strict=True)
         for number, sent in enumerate(view.sent):
-            if sent is not None and number in sealed:
+            if sent is not None and number in condensed:
                 rows.append((number, sent))
-        rows += [(number, sent) for number, sent in view.sent_again if number in sealed]
+        rows += [(number, sent) for number, sent in view.sent_again if number in condensed]
         for number, row in rows:
             if row.client is None or row.request is None or row.part is None:
                 continue

@@ -1,12 +1,12 @@
 """Rows that come too late for a window: which checks they make inexact.
 
-A sealed message is one of which nothing more is expected. If something comes all the same, what it
-would have to be compared with is gone. Repeats are counted as ever; the rest is said.
+Of a condensed message nothing more is expected. If something comes all the same, what it would have
+to be compared with is gone. Repeats are counted as ever; the rest is said.
 """
 
 from collections.abc import Iterator
 
-from ordercast.check.before import Before
+from ordercast.check.before import CondensedRows
 from ordercast.check.view import SiteView, View
 from ordercast.history.rows import ROLLBACK, Event, History
 
@@ -17,7 +17,7 @@ ALL = ("integrity", "agreement", "lost", "fifo", *ORDER, "positions")
 def contradicted(view: View, window: History) -> set[str]:
     """The checks that a late row of the small tables makes inexact. If it is known from the
     beginning, they are exact: reading the history again helps."""
-    if not view.before.sealed:
+    if not view.before.condensed:
         return set()
     found: set[str] = set()
     for site in view.sites:
@@ -25,7 +25,7 @@ def contradicted(view: View, window: History) -> set[str]:
         for base in site.bases:
             if 0 < base.position < last and (site.name, base.position) not in view.before.above:
                 found.update(("agreement", "lost"))
-    if any(_annuls_sealed(view.before, event) for event in window.events):
+    if any(_annuls_condensed(view.before, event) for event in window.events):
         found.update(ALL)
     names = [site.name for site in view.sites]
     for key, members in view.before.members.items():
@@ -35,9 +35,9 @@ def contradicted(view: View, window: History) -> set[str]:
 
 
 def reopened(view: View, window: History, forced: bool) -> set[str]:
-    """The checks that late deliveries or sends make inexact. `forced`: more is sealed than what is
-    right for ever."""
-    if not view.before.sealed:
+    """The checks that late deliveries or sends make inexact. `forced`: more is condensed than what
+    is right for ever."""
+    if not view.before.condensed:
         return set()
     found: set[str] = set()
     for site in view.sites:
@@ -50,8 +50,8 @@ def reopened(view: View, window: History, forced: bool) -> set[str]:
     return found
 
 
-def behind_the_seal(before: Before, rows: History) -> set[str]:
-    """The checks that fresh rows of the small tables may make inexact, once more is sealed than
+def behind_the_window(before: CondensedRows, rows: History) -> set[str]:
+    """The checks that fresh rows of the small tables may make inexact, once more is condensed than
     what is right for ever: they may excuse a violation that is counted, or make one of what was
     none."""
     latest = max((epoch for own in before.epochs.values() for epoch in own), default=0)
@@ -80,7 +80,7 @@ def _of_site(view: View, site: SiteView, forced: bool) -> Iterator[tuple[str, ..
         yield ("agreement",)
 
 
-def _annuls_sealed(before: Before, event: Event) -> bool:
+def _annuls_condensed(before: CondensedRows, event: Event) -> bool:
     return event.kind == ROLLBACK and any(
         attempt < event.attempt and position > event.position
         for attempt, position in before.attempts.get(event.site, {}).items()

@@ -22,13 +22,13 @@ def check_resent(view: View) -> Verdict:
 
 
 def asked_twice(view: View) -> dict[RequestPart, set[MessageId]]:
-    """The messages of each part that has several. A sealed one that is forgotten is left out."""
+    """The messages of each part that has several. A condensed one that is forgotten is left out."""
     first: dict[RequestPart, MessageNumber] = {}
     several: dict[RequestPart, set[MessageId]] = {}
     _note(view, "sent", _sent(view), first, several)
     for site in view.sites:
         _note(view, "deliveries", zip(site.numbers, site.rows, strict=True), first, several)
-    for part, number in first.items() if view.before.sealed else ():
+    for part, number in first.items() if view.before.condensed else ():
         message = view.messages[number]
         again, known = view.before.asked_before(part, message)
         if again:
@@ -71,7 +71,7 @@ def _witness(view: View, part: RequestPart, messages: set[MessageId]) -> Witness
     shown: dict[str, Any] = dict(zip(("client", "request", "part"), part, strict=True))
     shown["messages"] = [plain(message) for message in both]
     if any(view.before.epoch_of(message) is not None for message in both):
-        return shown  # where a sealed one was delivered is forgotten
+        return shown  # where a condensed one was delivered is forgotten
     for site in view.sites:
         at: dict[MessageId, int] = {}
         for row in site.rows:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ordercast.check.before import Before
+from ordercast.check.before import CondensedRows
 from ordercast.check.tangles import Knot, MessageNumber, SiteNumber, find_tangles
 from ordercast.history.rows import (
     BASE,
@@ -65,9 +65,9 @@ class SiteView:
 class View:
     """What the checks read. Lists are indexed by site number or message number."""
 
-    def __init__(self, history: History, before: Before | None = None) -> None:
-        """`before`: what was sealed before these rows; nothing, for a whole history."""
-        self.before = Before() if before is None else before
+    def __init__(self, history: History, before: CondensedRows | None = None) -> None:
+        """`before`: what was condensed before these rows; nothing, for a whole history."""
+        self.before = CondensedRows() if before is None else before
         events = _events_by_site(history.events)
         rows = _rows_by_site(history.deliveries)
         names = {row.site for row in history.groups} | {row.origin for row in history.sent}
@@ -133,8 +133,8 @@ class View:
             found.append(number)
 
     def _late(self) -> set[MessageNumber]:
-        """Messages that were sealed before: nothing more of them was expected."""
-        if not self.before.sealed:
+        """Messages that were condensed before: nothing more of them was expected."""
+        if not self.before.condensed:
             return set()
         epoch_of = self.before.epoch_of
         return {n for n, message in enumerate(self.messages) if epoch_of(message) is not None}

@@ -89,7 +89,7 @@ def test_an_alert_has_the_smallest_witness_and_is_given_once(tmp_path: Path) -> 
     assert plain(again.report) == expected
 
 
-def test_a_rollback_of_what_is_sealed_is_mended_by_reading_again(tmp_path: Path) -> None:
+def test_a_rollback_of_what_is_condensed_is_mended_by_reading_again(tmp_path: Path) -> None:
     sent = [Sent("a", 1, "g", seq, 0, 0, seq, 8) for seq in (1, 2, 3)]
     rows = [Delivered("a", seq, 1, 1, "g", "a", 1, seq, seq) for seq in (1, 2, 3)]
     portions = [

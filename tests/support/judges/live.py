@@ -1,7 +1,7 @@
 """The live audit judged: after every portion beside the checkers of all rows so far.
 
 It is stored and restored at random places, and reads all again when events contradict what it has
-sealed, as whoever follows a folder does.
+condensed, as whoever follows a folder does.
 """
 
 import random

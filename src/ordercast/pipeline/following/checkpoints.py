@@ -11,7 +11,7 @@ _SUFFIX = ".batch"
 _KEPT = 2
 
 
-class Kept(msgspec.Struct):
+class KeptBatch(msgspec.Struct):
     """The state after a batch. `left`: by table and file that was seen, the row groups still to be
     read; `told`: how often each check had been violated when that was last told."""
 
@@ -22,7 +22,7 @@ class Kept(msgspec.Struct):
     told: dict[str, int] = {}
 
 
-class Checkpoint:
+class AuditCheckpoint:
     """A folder of its own. A batch is kept before its verdict is told."""
 
     def __init__(self, folder: Path, history: str) -> None:
@@ -44,13 +44,13 @@ class Checkpoint:
         """Where Spark keeps the offsets of its query."""
         return self._folder / "query"
 
-    def load(self) -> Kept | None:
+    def load(self) -> KeptBatch | None:
         """The last one. Raises ConfigError if it is of another history, or cannot be read."""
         files = self._files()
         if not files:
             return None
         try:
-            kept = msgspec.msgpack.decode(files[-1].read_bytes(), type=Kept)
+            kept = msgspec.msgpack.decode(files[-1].read_bytes(), type=KeptBatch)
         except (OSError, msgspec.DecodeError) as error:
             raise ConfigError(f"{files[-1]}: is no checkpoint of a live audit: {error}") from None
         if kept.history != self._history:
@@ -60,7 +60,7 @@ class Checkpoint:
             )
         return kept
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: KeptBatch) -> None:
         name = f"batch-{kept.batch:012}{_SUFFIX}"
         temporary = self._folder / f".{name}.{os.getpid()}.tmp"
         with temporary.open("wb") as file:

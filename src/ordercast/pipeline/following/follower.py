@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ordercast.check.live import PATIENCE, WINDOW, LiveAudit
 from ordercast.history.rows import History
-from ordercast.pipeline.following.checkpoints import Checkpoint, Kept
+from ordercast.pipeline.following.checkpoints import AuditCheckpoint, KeptBatch
 from ordercast.pipeline.following.verdicts import LiveVerdict, verdict_of
 
 ReadAgain = Callable[[], Iterable[History]]
@@ -26,7 +26,7 @@ class Follower:
         self._history = history
         self._limits = (patience, window)
         self._read_again = read_again
-        self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint, history)
+        self.checkpoint = None if checkpoint is None else AuditCheckpoint(checkpoint, history)
         kept = None if self.checkpoint is None else self.checkpoint.load()
         if kept is None:
             self._live = LiveAudit(*self._limits)
@@ -64,5 +64,5 @@ class Follower:
         self._told = dict(verdict.report["checks"])
         if self.checkpoint is not None:
             audit = self._live.snapshot()
-            self.checkpoint.save(Kept(batch, self._history, audit, left or {}, self._told))
+            self.checkpoint.save(KeptBatch(batch, self._history, audit, left or {}, self._told))
         return verdict

@@ -1,7 +1,7 @@
-"""Sealing: which rows of a window are settled, so that only a summary of them need be kept.
+"""Condensing: which rows of a window are settled, so that only a summary of them need be kept.
 
 A message is settled when every member has it, or never will, and nothing is wrong with it. What is
-sealed is a beginning of every site's rows, of settled messages alone, and no message is on both
+condensed is a beginning of every site's rows, of settled messages alone, and no message is on both
 sides. docs/follow.md has the argument.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ordercast.check.agreement import ENDED, Passed, epochs_of, missing
+from ordercast.check.agreement import ENDED, PassedPlaces, epochs_of, missing
 from ordercast.check.bases import Bases
 from ordercast.check.fifo import overtaken_rows
 from ordercast.check.integrity import bad_rows, in_two_epochs
@@ -37,7 +37,7 @@ LASTING = (BASE, ROLLBACK, EXCLUDED, RETURNED)
 
 
 class Force(IntEnum):
-    """What is sealed besides what is right for ever."""
+    """What is condensed besides what is right for ever."""
 
     NOTHING = 0
     VIOLATIONS = 1  # counted for ever, though a late row might mend one
@@ -55,7 +55,7 @@ class Holding:
 
 @dataclass(slots=True)
 class Unsettled:
-    """Messages of a window that cannot be sealed, by the reason."""
+    """Messages of a window that cannot be condensed, by the reason."""
 
     lacking: dict[MessageNumber, list[SiteNumber]] = field(default_factory=dict)  # may still come
     passed: set[MessageNumber] = field(default_factory=set)  # a member has passed it
@@ -88,7 +88,7 @@ class Unsettled:
 def find_unsettled(view: View, knotted: Iterable[MessageNumber]) -> Unsettled:
     """`knotted`: messages in tangles."""
     found = Unsettled(wrong={*knotted, *view.late})
-    passed, bases = Passed(view), Bases(view)
+    passed, bases = PassedPlaces(view), Bases(view)
     for message, epoch, member in missing(view):
         site = view.sites[member]
         if view.messages[message] in site.gaps:
@@ -115,7 +115,7 @@ def find_unsettled(view: View, knotted: Iterable[MessageNumber]) -> Unsettled:
 
 
 def find_cut(view: View, stays: set[MessageNumber], force: Force) -> list[int]:
-    """Per site, how many of its rows can be sealed: no message has rows on both sides."""
+    """Per site, how many of its rows can be condensed: no message has rows on both sides."""
     cut = []
     for site in view.sites:
         until = len(site.rows)
@@ -150,7 +150,7 @@ def _first_rows(view: View) -> dict[MessageNumber, list[tuple[SiteNumber, int]]]
     return found
 
 
-def seal(view: View, window: History, cut: Sequence[int]) -> History:
+def condense(view: View, window: History, cut: Sequence[int]) -> History:
     """Move the rows up to the cut, and what is annulled, from the window into `view.before`; what
     stays is returned."""
     before = view.before
@@ -160,13 +160,13 @@ def seal(view: View, window: History, cut: Sequence[int]) -> History:
     for number, (site, end) in enumerate(zip(view.sites, cut, strict=True)):
         if end:
             messages.update(site.numbers[:end])
-            _seal_rows(view, number, end)
+            _condense_rows(view, number, end)
     for message in sorted(messages & view.late):
         for number in view.deliverers[message]:  # not delivered there before
             before.foreign.add((view.sites[number].name, view.messages[message]))
     messages -= view.late
-    _seal_messages(view, sorted(messages))
-    dropped = _seal_dropped(view)
+    _condense_messages(view, sorted(messages))
+    dropped = _condense_dropped(view)
     gone = messages | dropped | view.late if view.late else messages | dropped
     numbers = {view.messages[n]: n for n in gone} if gone else {}
     return History(
@@ -181,7 +181,7 @@ def seal(view: View, window: History, cut: Sequence[int]) -> History:
     )
 
 
-def _seal_rows(view: View, number: SiteNumber, end: int) -> None:
+def _condense_rows(view: View, number: SiteNumber, end: int) -> None:
     site = view.sites[number]
     before, name = view.before, site.name
     rows = site.rows[:end]
@@ -212,7 +212,7 @@ def _seal_rows(view: View, number: SiteNumber, end: int) -> None:
                     lowest[stream] = min(rank, lowest.get(stream, rank))
 
 
-def _seal_messages(view: View, messages: Sequence[MessageNumber]) -> None:
+def _condense_messages(view: View, messages: Sequence[MessageNumber]) -> None:
     before = view.before
     names = [site.name for site in view.sites]
     epochs = epochs_of(view)
@@ -226,7 +226,7 @@ def _seal_messages(view: View, messages: Sequence[MessageNumber]) -> None:
         members = view.members.get((epoch, own.group), {})
         known = before.members.setdefault((epoch, own.group), [names[n] for n in members])
         before.messages += 1
-        add(before.sealed.setdefault(own[:3], []), own.seq, epoch)
+        add(before.condensed.setdefault(own[:3], []), own.seq, epoch)
         if len(sites) != len(members) or any(n not in members for n in sites):
             there = {names[n] for n in sites}
             for name in known:
@@ -258,7 +258,7 @@ def _some_epoch(view: View, message: MessageNumber) -> int:
     return 0
 
 
-def _seal_dropped(view: View) -> set[MessageNumber]:
+def _condense_dropped(view: View) -> set[MessageNumber]:
     """Copies of a producer's message that no member will deliver: all have dropped them."""
     dropped = {message for site in view.sites for message in site.dropped}
     found: set[MessageNumber] = set()
@@ -272,12 +272,12 @@ def _seal_dropped(view: View) -> set[MessageNumber]:
         if members and all(message in view.sites[n].dropped for n in members):
             found.add(number)
             view.before.messages += 1
-            add(view.before.sealed.setdefault(message[:3], []), message.seq, 0)
+            add(view.before.condensed.setdefault(message[:3], []), message.seq, 0)
     return found
 
 
 def _open_events(view: View, events: Sequence[Event]) -> list[Event]:
-    """Without those that say nothing more: gaps and copies of sealed messages, and what is only
+    """Without those that say nothing more: gaps and copies of condensed messages, and what is only
     for people, unless it is a site's last."""
     before = view.before
     last: dict[str, Event] = {}
@@ -289,15 +289,15 @@ def _open_events(view: View, events: Sequence[Event]) -> list[Event]:
     for event in events:
         if event.kind in (GAP, DROPPED):
             message = gap_message(event)
-            sealed = before.epoch_of(message) is not None
+            condensed = before.epoch_of(message) is not None
             site = view.sites[view.site_number[event.site]]
             live = message in site.gaps and event.position in site.gap_positions
-            if sealed and live:  # the seal relies on the gap
+            if condensed and live:  # the summary relies on the gap
                 attempts = before.attempts.setdefault(event.site, {})
                 highest = max(event.position, attempts.get(event.attempt, 0))
                 attempts[event.attempt] = highest
             passed = event.position <= before.last_position(event.site)
-            if sealed and passed and last[event.site] is not event:
+            if condensed and passed and last[event.site] is not event:
                 continue
         elif event.kind not in LASTING and last[event.site] is not event:
             continue
