@@ -26,7 +26,7 @@ from ordercast.check.resent import asked_twice, check_resent
 from ordercast.check.verdict import Verdict, Witness
 from ordercast.check.view import View
 from ordercast.history.rows import (
-    PRODUCER_CLIENT,
+    REPEATING,
     Delivered,
     EpochRow,
     Event,
@@ -253,7 +253,7 @@ class LiveAudit:
         for number, row in rows:
             if row.client is None or row.request is None or row.part is None:
                 continue
-            if isinstance(row, Sent) and row.client.startswith(PRODUCER_CLIENT):
+            if isinstance(row, Sent) and row.client.startswith(REPEATING):
                 continue
             part = (row.client, row.request, row.part)
             if part in again:

@@ -8,7 +8,7 @@ from ordercast.check.before import RequestPart
 from ordercast.check.tangles import MessageNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View
-from ordercast.history.rows import PRODUCER_CLIENT, Delivered, Sent, no_request
+from ordercast.history.rows import REPEATING, Delivered, Sent, no_request
 from ordercast.model.messages import MessageId
 
 
@@ -37,10 +37,11 @@ def asked_twice(view: View) -> dict[RequestPart, set[MessageId]]:
 
 
 def _sent(view: View) -> Iterator[tuple[MessageNumber, Sent]]:
-    """What a producer sends may be sent again: of its rows those that are delivered count."""
+    """What a producer sends, or what has an id, may be sent again: of its rows those that are
+    delivered count."""
     rows = ((number, row) for number, row in enumerate(view.sent) if row is not None)
     for number, row in chain(rows, view.sent_again):
-        if row.client is None or not row.client.startswith(PRODUCER_CLIENT):
+        if row.client is None or not row.client.startswith(REPEATING):
             yield number, row
 
 
