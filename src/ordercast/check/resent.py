@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from ordercast.check.tangles import MessageNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View
-from ordercast.history.rows import PRODUCER_CLIENT, Delivered, Sent, no_request
+from ordercast.history.rows import REPEATING, Delivered, Sent, no_request
 
 RequestPart: TypeAlias = tuple[str, int, int]
 """Client, request, and the place in it: a message as its client knows it. A plain tuple, because
@@ -28,10 +28,11 @@ def check_resent(view: View) -> Verdict:
 
 
 def _sent(view: View) -> Iterator[tuple[MessageNumber, Sent]]:
-    """What a producer sends may be sent again: of its rows those that are delivered count."""
+    """What a producer sends, or what has an id, may be sent again: of its rows those that are
+    delivered count."""
     rows = ((number, row) for number, row in enumerate(view.sent) if row is not None)
     for number, row in chain(rows, view.sent_again):
-        if row.client is None or not row.client.startswith(PRODUCER_CLIENT):
+        if row.client is None or not row.client.startswith(REPEATING):
             yield number, row
 
 
