@@ -19,11 +19,11 @@ from ordercast.core.claims import (
     check_whole,
 )
 from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.kept_states import DirectState
 from ordercast.core.outbox import (
     OrderingState,
     Passed,
     Stream,
-    StreamSeqs,
     by_stream,
     stream_seqs,
 )
@@ -39,12 +39,6 @@ Mine = tuple[int, Group, int]
 """An own batch: incarnation, group, seq."""
 
 NO_KEY = Key((), "")
-
-
-class DirectState(OrderingState, frozen=True, kw_only=True):
-    key: Key
-    numbers: dict[Group, int]
-    seqs: StreamSeqs
 
 
 class Direct:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import asdict
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Direct, DirectState, Mine
+from ordercast.core.order.direct import Direct, Mine
 from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.kept_states import ResumedTwoPhase, TwoPhaseState
 from ordercast.core.outbox import Decided, Note, OrderingState, Passed, Promised, Stream
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
@@ -50,17 +51,6 @@ class _Own:
     members: tuple[Site, ...]
     proposals: dict[Site, int] = field(default_factory=dict)
     number: Number | None = None
-
-
-class TwoPhaseState(DirectState, frozen=True, kw_only=True):
-    clock: int
-
-
-class ResumedTwoPhase(TwoPhaseState, frozen=True, kw_only=True):
-    """The same where a restart goes on in the epoch."""
-
-    waiting: tuple[tuple[Batch, int, Site, bool], ...]
-    fixed: tuple[tuple[int, Group, int, int, Site], ...]
 
 
 class TwoPhase(Direct):
