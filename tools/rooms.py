@@ -154,7 +154,7 @@ def _row(package: str, paths: Mapping[str, Path], edges: Edges) -> str:
 
     def entrant(module: str) -> str:
         """The room beside, the room around, or another outer room that the module is in."""
-        if module == PACKAGE:
+        if module == PACKAGE or not module.startswith(f"{PACKAGE}."):
             return "users"
         parts = module.removeprefix(f"{above}.").split(".")
         within = module.startswith(f"{above}.")

@@ -308,6 +308,10 @@ def run_bench(arguments: list[str]) -> None:
     replace_by([str(PYTHON), str(ROOT / "bench" / f"{name}.py"), *rest])
 
 
+def run_bench_quick(arguments: list[str]) -> None:
+    run_bench(["quick", *arguments])
+
+
 def run_lock(arguments: list[str]) -> None:
     replace_by([sys.executable, "-m", "tools.lock", *arguments])
 
@@ -338,6 +342,7 @@ TARGETS = {  # name: (what runs, whether .venv comes first, what it does)
     "lint": (run_lint, True, "formatting, lint, types and import contracts only"),
     "soak": (run_soak, True, "run any number of seeded cases; --help says more"),
     "bench": (run_bench, True, "run a benchmark by name, or list them"),
+    "bench-quick": (run_bench_quick, True, "a few ratios beside the recorded ones"),
     "lock": (run_lock, False, "write requirements/*.txt anew from pyproject.toml"),
     "clean": (run_clean, False, "remove .venv and caches"),
 }
@@ -375,7 +380,7 @@ def main(argv: list[str]) -> int:
         prog="setup.py",
         description="Set up this checkout in .venv and run its targets.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"  {name:6} {text}" for name, (_, _, text) in TARGETS.items()),
+        epilog="\n".join(f"  {name:11} {text}" for name, (_, _, text) in TARGETS.items()),
     )
     parser.add_argument("target", choices=TARGETS, help="what to do; all but lock and clean set up")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="handed on to the target")

@@ -140,6 +140,8 @@ def test_one_overview_per_line(cluster: Daemons) -> None:
         ("status cluster.toml --watch", "Ctrl-C ends"),
         ("send cluster.toml alpha --size 100 --count 100000000", " sent, "),
         ("bench --members 2 --seconds 600", "all send"),
+        ("sim cluster.toml --messages 100000000", " of the sending"),
+        ("stability --protocol train --tree n=200000,b=4,p=9", " simulated, "),
     ],
 )
 def test_ctrl_c_ends_a_long_verb_at_once(words: str, sign: str, cluster: Daemons) -> None:

@@ -120,8 +120,8 @@ LOST_STORES = (
         "who was away for too long, and had all of a past, was not asked for it",
         loss(414, changes=True),
         past._left,
-        "if site in reports and",
-        "if site in reports and site not in layout.lapsed and",
+        "if site in reached and",
+        "if site in reached and site not in layout.lapsed and",
     ),
     found(
         "who joined a group later was counted on for what it had before",
@@ -391,7 +391,7 @@ NOT_SHOWN = (
         flush(5_200_490),
         past._left,
         "for site in sorted(members)",
-        "for site in sorted(reports)",
+        "for site in sorted(reached)",
     ),
     found(
         "a site without its store was taken for the one with it, and had nothing",

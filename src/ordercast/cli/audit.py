@@ -8,7 +8,8 @@ from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.cli.spark_options import option_of, session_options, spark_arguments
+from ordercast.cli.spark_options import session_options, spark_arguments
+from ordercast.model.verb_options import flag_of
 from ordercast.sim.trace.exports import require_writable
 
 DESCRIPTION = """\
@@ -83,7 +84,7 @@ def _chosen(args: argparse.Namespace) -> str:
         rows = count_rows(Path(args.history), "deliveries") + count_rows(Path(args.history), "sent")
         engine, why = ("memory" if rows <= _IN_MEMORY else "spark"), f"{rows:,} rows"
     else:
-        engine, why = "spark", "a URI" if needed is None else option_of(needed)
+        engine, why = "spark", "a URI" if needed is None else flag_of(needed)
     print(f"engine {engine}: {why}", file=sys.stderr, flush=True)
     return engine
 
@@ -110,7 +111,7 @@ def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
 
     for name in SPARK_OPTIONS:
         if getattr(args, name):
-            raise UsageError(f"{option_of(name)} needs --engine spark")
+            raise UsageError(f"{flag_of(name)} needs --engine spark")
     with ProgressLine(0.0) as lines:
         lines.show(f"reading {args.history}")
         history = read_history(Path(args.history))

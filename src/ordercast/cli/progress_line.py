@@ -60,6 +60,6 @@ class ProgressLine:
             print(line, file=sys.stderr, flush=True)
             return
         width = shutil.get_terminal_size().columns
+        self._shown = True  # first: Ctrl-C may come as soon as the line is there
         sys.stderr.write(_CLEAR + line[: width - 1])
         sys.stderr.flush()
-        self._shown = True

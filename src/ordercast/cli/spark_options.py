@@ -24,7 +24,3 @@ def session_options(args: argparse.Namespace) -> dict[str, Any]:
 
     conf = settings_of(args.conf, args.packages, args.py_files)
     return {"master": args.master, "memory": args.memory, "conf": conf}
-
-
-def option_of(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

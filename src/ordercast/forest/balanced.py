@@ -43,11 +43,11 @@ def build_balanced(
     if leaf is not None and branching is not None:
         grown = grower.grow(shape)
     else:
-        grown = grow_cheapest(grower, cost or mixed_cost, shape)
+        grown = grow_cheapest(grower, cost or _usual_cost, shape)
     return forest_of("balanced", indexed, grown.parent, grown.primary, grown.detail)
 
 
-def mixed_cost(table: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
+def _usual_cost(table: IndexedTable, parent: Sequence[int], primary: Sequence[int]) -> float:
     """Hops plus relays of the mean message, against the logarithm of the highest load.
 
     Halving the highest load is worth 1.4 hops or relays.

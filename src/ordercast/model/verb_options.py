@@ -141,7 +141,12 @@ class VerbOption:
 
     @property
     def flag(self) -> str:
-        return f"--{self.name.replace('_', '-')}"
+        return flag_of(self.name)
+
+
+def flag_of(name: str) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')}"
 
 
 def by_name(options: Iterable[VerbOption]) -> Mapping[str, VerbOption]:

@@ -27,7 +27,16 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group, is_implicit
 from ordercast.model.messages import Batch, Placed
 from ordercast.model.options import Options
-from ordercast.wire.epochs import Fetch, FlushFrame, LogReport, Pages, PastNeeded, SiteFrame, Whole
+from ordercast.wire.epochs import (
+    Fetch,
+    FlushFrame,
+    LogReport,
+    Need,
+    Pages,
+    PastNeeded,
+    SiteFrame,
+    Whole,
+)
 
 _PAGE_BYTES = 262_144
 _PAGE_BATCHES = 256
@@ -79,6 +88,7 @@ class Flusher:
         self.parked: list[Batch] = []  # own batches that wait for absent sites
         self.confirmed: Confirmed | None = None
         self._past: PastNeeded | None = None  # as the manager last told it
+        self._lacking: dict[tuple[int, Group], Need] | None = None  # of it; None: not looked yet
         self._past_parts = ReportParts[PastNeeded]()
         # Epochs that were open before this start: the site does not go on there.
         self._renewing: dict[int, None] = {}
@@ -258,12 +268,27 @@ class Flusher:
         past, member = self._past, self._member
         if past is None:
             return
-        lacking = [need for need in past.needs if self._having(need[0], need[1]) < need[2]]
-        for epoch, group, _, _, holder in lacking:
-            if holder and holder != member.name and only in (None, (epoch, group)):
+        if only is None:
+            self._lacking = None
+        lacking = self._look(past)
+        if only in lacking and self._has(lacking[only]):
+            del lacking[only]
+        asked = lacking.values() if only is None else [lacking[only]] if only in lacking else []
+        for epoch, group, _, _, holder in asked:
+            if holder and holder != member.name:
                 member.say(holder, Fetch(epoch, group, self._having(epoch, group)))
-        if not any(need[4] for need in lacking):
+        if not any(need[4] for need in lacking.values()):
             self._confirm(past)
+
+    def _look(self, past: PastNeeded) -> dict[tuple[int, Group], Need]:
+        """What this site still lacks of the past. It is kept: there may be very many groups, and a
+        page comes for each of them."""
+        if self._lacking is None:
+            self._lacking = {need[:2]: need for need in past.needs if not self._has(need)}
+        return self._lacking
+
+    def _has(self, need: Need) -> bool:
+        return self._having(need[0], need[1]) >= need[2]
 
     def _confirm(self, past: PastNeeded) -> None:
         member = self._member
@@ -334,10 +359,9 @@ class Flusher:
 
     def _asked_of(self, peer: Site, epoch: int, group: Group) -> int:
         """The last number of the group that the peer is asked for, as the manager told; 0: the peer
-        is not asked."""
-        needs = () if self._past is None else self._past.needs
-        found = (n[2] for n in needs if n[:2] == (epoch, group) and n[4] == peer)
-        return next(found, 0)
+        is not asked, or has given it."""
+        need = self._look(self._past).get((epoch, group)) if self._past is not None else None
+        return need[2] if need is not None and need[4] == peer else 0
 
     def _check_page(self, group: Group, placed: Placed) -> None:
         batch = placed.batch
@@ -362,7 +386,7 @@ class Flusher:
         if self.excludes and incarnation != member.incarnation and self.takes_part():
             member.incarnation = incarnation
             self.tail, self.confirmed, member.window.given = None, None, {}
-            self.fetched, self._fetched_to = {}, {}
+            self.fetched, self._fetched_to, self._lacking = {}, {}, None
 
     def leave(
         self, epoch: int, engine: Engine, mine: Mapping[Group, int], unplaced: list[Batch]
@@ -439,7 +463,7 @@ class Flusher:
         else:
             self.missed.keep_past(tail, counts, agreed.log)
         self.confirmed, self._past = None, None
-        self.fetched, self._fetched_to = {}, {}
+        self.fetched, self._fetched_to, self._lacking = {}, {}, None
 
     # --- what must be durable ---------------------------------------------------------------------
 
@@ -460,7 +484,7 @@ class Flusher:
         self.attempt, self.tail = aside.attempt, aside.tail
         self.parked, self.confirmed = list(aside.parked), aside.confirmed
         self._member.window.given = dict(aside.given)
-        self.fetched, self._fetched_to = {}, {}
+        self.fetched, self._fetched_to, self._lacking = {}, {}, None
         for filled in aside.fetched:
             self.fill(filled)
         self.missed.restore(aside.holds, aside.history)

@@ -32,13 +32,15 @@ def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
     assert flush is not None
     found = _longest(layout, flush, reports)
     ever = {site: None for members in layout.groups.values() for site in members}
+    reached = {site: {(e, g): n for e, g, n, _ in reports[site].counts} for site in reports}
+    holds = {site: dict.fromkeys(reports[site].holds) for site in sorted(reports)}
     shorter: dict[Place, None] = {}
     for (epoch, group), (number, members) in layout.pasts.items():
         nominal = members or layout.groups.get(group, ())
         holders = [
             site
-            for site in sorted(reports)
-            if (epoch, group) in reports[site].holds and site in (nominal or ever)
+            for site, places in holds.items()
+            if (epoch, group) in places and site in (nominal or ever)
         ]
         holders += [  # sites of a domain that goes on, which do not report
             site
@@ -46,7 +48,7 @@ def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
             if site in nominal and site not in flush.absent and site not in reports
         ]
         if not holders and number != ALL and _is_asked_for(layout, flush, reports, epoch, nominal):
-            left, who = _left(layout, flush, reports, (epoch, group), nominal)
+            left, who = _left(layout, flush, reached, (epoch, group), nominal)
             if who and left < number and _is_lost(layout, flush, epoch, nominal):
                 shorter[epoch, group] = None
                 number = left
@@ -54,17 +56,18 @@ def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
         found[epoch, group] = (number, members, holders[0] if holders else "")
     # A lapsed site is compared with the past that was chosen then, and fetches nothing of it.
     lost = dict.fromkeys(layout.lapsed, layout.pasts)
+    in_order = sorted(found.items())
     needs = {
         site: tuple(
             (*place, number, members, "" if place in lost.get(site, ()) else holder)
-            for place, (number, members, holder) in sorted(found.items())
+            for place, (number, members, holder) in in_order
             if _concerns(layout, flush, site, *place, members)
         )
         for site in flush.members
     }
     counts = tuple(
         (*place, number, members)
-        for place, (number, members, _) in sorted(found.items())
+        for place, (number, members, _) in in_order
         if (place not in layout.pasts or place in shorter)
         and _will_be_missed(layout, flush, place[1], members)
     )
@@ -74,16 +77,16 @@ def choose(layout: Layout, reports: Mapping[Site, LogReport]) -> Chosen:
 def _left(
     layout: Layout,
     flush: Flushing,
-    reports: Mapping[Site, LogReport],
+    reached: Mapping[Site, Mapping[Place, int]],
     place: Place,
     members: Iterable[Site],
 ) -> tuple[int, Site]:
     """The most that a member has of a past that was chosen without it, and which member. "": no
     member that returns was in that epoch."""
     having = [
-        (next((n for e, g, n, _ in reports[site].counts if (e, g) == place), 0), site)
+        (reached[site].get(place, 0), site)
         for site in sorted(members)
-        if site in reports and site not in flush.fresh and layout.absent.get(site) == place[0]
+        if site in reached and site not in flush.fresh and layout.absent.get(site) == place[0]
     ]
     return max(having, default=(0, ""), key=lambda one: one[0])
 

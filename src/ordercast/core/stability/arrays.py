@@ -109,9 +109,17 @@ class LogCounts:
 def _least_of(arrays: Iterable[LogArray]) -> LogArray:
     found: LogArray = {}
     for array in arrays:
+        if not found:
+            found = dict(array)
+            continue
         for group, entry in array.items():
             before = found.get(group)
-            found[group] = entry if before is None else _lesser(before, entry)
+            if before is None:
+                found[group] = entry
+            elif before[0] == entry[0] and before[1] == entry[1]:  # as in all groups at first
+                found[group] = (before[0], before[1], before[2] + entry[2], before[3])
+            else:
+                found[group] = _lesser(before, entry)
     return found
 
 

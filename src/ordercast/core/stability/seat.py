@@ -30,6 +30,8 @@ from ordercast.wire.stability import RoundAck, RoundInfo, RoundItem, RoundStart
 Kind: TypeAlias = type[Any]
 """The type of an item on the wire: `RoundStart`, `RoundAck` or `RoundInfo`."""
 
+Entries: TypeAlias = tuple[tuple[Group, int, int, int, Site], ...]
+
 _OF_ONE_START = 1 << 32  # the most rounds that the first site begins in one start
 
 
@@ -54,6 +56,8 @@ class Differences:
     def __init__(self) -> None:
         self._sent: dict[Site, dict[Kind, tuple[int, RoundMessage[LogArray]]]] = {}
         self._heard: dict[Site, dict[Kind, tuple[int, LogArray]]] = {}
+        # The entries that the last peer was told: as a rule the next one has the same array before.
+        self._last: tuple[LogArray | None, LogArray, Entries] = (None, {}, ())
 
     def told(self, peer: Site, message: RoundMessage[LogArray]) -> list[RoundItem]:
         """The items that tell the peer the message."""
@@ -62,15 +66,16 @@ class Differences:
             sent[RoundStart] = (0, message)
             return [RoundStart(message.round)]
         kind: Kind = RoundAck if isinstance(message, AckMessage) else RoundInfo
-        array = message.array
+        array, old = message.array, None
         base, before = sent.get(kind, (0, None))
         if before is not None and not isinstance(before, StartMessage):
-            traced = changes_between(before.array, array) is not None
-            if traced or before.array.keys() <= array.keys():
-                array = difference(array, before.array)
-            else:
-                base = 0  # a difference cannot take entries away
-        counts = tuple([(group, *entry) for group, entry in array.items()])
+            old = before.array
+            if changes_between(old, array) is None and not old.keys() <= array.keys():
+                base, old = 0, None  # a difference cannot take entries away
+        if self._last[0] is not old or self._last[1] is not array:
+            entries = array if old is None else difference(array, old)
+            self._last = (old, array, tuple([(g, *entry) for g, entry in entries.items()]))
+        counts = self._last[2]
         items: list[RoundItem] = []
         while len(counts) > VECTOR_ENTRIES:
             items.append(kind(message.round, base, True, counts[:VECTOR_ENTRIES]))

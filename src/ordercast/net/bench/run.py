@@ -128,7 +128,7 @@ def run_members(
     """Start the members, load them for `seconds`, and put together what they measured."""
     tell(f"starting {len(commands)} members")
     with ExitStack() as stack:
-        members = [_Member(list(command)) for command in commands]
+        members = [BenchProcess(list(command)) for command in commands]
         for member in members:
             stack.callback(member.end)
         for member in members:
@@ -173,7 +173,7 @@ def _quantile_ms(delays: Sequence[int], share: float) -> float | None:
     return round(delays[min(len(delays) - 1, int(share * len(delays)))] / 1e6, 3)
 
 
-class _Member:
+class BenchProcess:
     """A member's process; it is gone when this is done with it, whatever happens."""
 
     def __init__(self, command: list[str]) -> None:

@@ -74,6 +74,7 @@ from ordercast.net.cluster.file import read_cluster
 from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import ClusterChanges, new_change_name, require_change
 from ordercast.net.site.named_readers import require_unnamed
+from ordercast.net.site.named_stream import require_span
 from ordercast.net.site.stream import GapBatch, StreamBatch
 from ordercast.wire.replica_digest import ReplicaDigest
 
@@ -446,11 +447,39 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         yet. Raises ConfigError; reading raises as `deliveries`."""
         return NamedClientDeliveries(self._named.read(reader, start, end), self._end_reading)
 
+    def read_batches(
+        self, start: int, end: int, *, reader: str | None = None
+    ) -> NamedClientBatches | ClientBatches:
+        """As `read`, by the batch; the last one may go beyond `end`. Without a `reader`: all
+        messages that this client may read, and nothing is kept for it. Raises as `read`; without a
+        reader reading raises Forgotten where messages are no longer kept."""
+        if reader is not None:
+            return NamedClientBatches(self._named.read(reader, start, end), self._end_reading)
+        require_span(start, end)
+
+        def begin() -> ClientSubscription:
+            subscription = self._begin_reading(start, True, None)
+            subscription.until = end
+            return subscription
+
+        return ClientBatches(begin, self._end_reading)
+
+    async def open_reader(self, reader: str, groups: Iterable[Group] | str) -> int:
+        """Make a named reader of these groups (`*`: all), unless there is one. Returns the last
+        position that was confirmed under this name. Waits for the turn, and gives it up. Raises as
+        reading `deliveries` of a named reader."""
+        follower = self._named.follow(reader, groups, None, None)()
+        try:
+            return await follower.entered()
+        finally:
+            self._end_reading(follower)
+
     async def reset_reader(self, reader: str, position: int | None = None) -> int:
         """Let a named reader go on with this position (0: the first that is kept); without one,
         behind all that was delivered. Followers lose their turn. Returns the position when it is
-        durable. Raises ConfigError (no such reader, a position that is not delivered),
-        Away, or Error (the client is closed)."""
+        durable. Whoever may read all of the reader's groups may let it go forward while nobody
+        follows; all else is for operators. Raises ConfigError (no such reader, a position that is
+        not delivered), NotGranted, Away, or Error (the client is closed)."""
         return await self._named.reset(reader, position)
 
     async def remove_reader(self, reader: str) -> None:

@@ -96,6 +96,7 @@ class NamedSubscription(ClientSubscription):
         self._known = self._attempt = max(self._known, frame.attempt)
         self.next = frame.position + 1
         self.has_turn = True
+        self._wake()
 
     def _follows(self, position: int) -> bool:
         """Whether a batch or opening at this position may come next. There are holes, because
@@ -129,6 +130,14 @@ class NamedSubscription(ClientSubscription):
         item = self.items.popleft()
         self._got(None, item)
         return item
+
+    async def entered(self) -> int:
+        """Wait for the turn. Returns the last position that was confirmed."""
+        while not self.has_turn:
+            if self._error is not None:
+                raise self._error
+            await self._news()
+        return self.place
 
     async def _more(self) -> StreamBatch:
         while True:

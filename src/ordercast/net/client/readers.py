@@ -31,6 +31,7 @@ class ClientSubscription:
         self.number = number
         self.observe = observe
         self.next = start  # the position to go on with; None: where the daemon says
+        self.until: int | None = None  # reading ends behind this position
         self._send = send
         self._batches: deque[StreamBatch | Withheld] = deque()
         self._used = [0, 0]  # messages and bytes read since the last credit
@@ -107,13 +108,20 @@ class ClientSubscription:
         """The next batch. Cancelled, it has taken nothing."""
         while True:
             while self._batches:
+                if self._is_through():
+                    raise StopAsyncIteration
                 batch = self._batches.popleft()
                 self._read(batch)
                 if not isinstance(batch, Withheld):
                     return batch
+            if self._is_through():
+                raise StopAsyncIteration
             if self._error is not None:
                 raise self._error
             await self._news()
+
+    def _is_through(self) -> bool:
+        return self.until is not None and self._position >= self.until
 
     async def _news(self) -> None:
         """Wait until something has arrived."""

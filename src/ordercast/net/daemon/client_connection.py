@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from ordercast.model.errors import Error, NotGranted, TurnLost
-from ordercast.model.grants import EVERY, ClientSubject
+from ordercast.model.grants import EVERY, READ, ClientSubject
 from ordercast.model.messages import ticket_in
 from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
@@ -131,11 +131,22 @@ class ClientConnection:
             self.wire.fail("its first frame was no hello")
             return
         try:
-            admit(self.desk.permits, self.subject, frame)
+            if not (isinstance(frame, ReaderReset) and self._goes_forward(frame)):
+                admit(self.desk.permits, self.subject, frame)
         except NotGranted as error:
             self._refuse(frame, error)
             return
         self._admitted(frame, self.session)
+
+    def _goes_forward(self, frame: ReaderReset) -> bool:
+        """Whether the client may reset the reader as one that reads. Who may read all groups of a
+        reader can follow it and confirm: while nobody follows, it may as well let it go forward."""
+        told = self.site.named.place_of(frame.reader)
+        if told is None or told.followed or not frame.position:
+            return False
+        groups = (EVERY,) if told.groups is None else told.groups
+        may_read = all(self.desk.permits.allows(self.subject, READ, group) for group in groups)
+        return may_read and frame.position - 1 > told.confirmed
 
     def pace(self) -> None:
         """Count what the client has brought. If that is more than it may, read later."""

@@ -1,12 +1,15 @@
-"""What the messages of a stored batch are: payloads, headers, time and addressees, as columns."""
+"""What the messages of a batch are: payloads, headers, time, addressees and parts of requests.
+
+They are columns of a history."""
 
 from typing import NamedTuple
 
 from ordercast.history.digest import digest
-from ordercast.history.rows import shown_groups, shown_headers
+from ordercast.history.rows import PRODUCER_CLIENT, shown_groups, shown_headers
 from ordercast.model.envelope import Envelope
+from ordercast.model.errors import FrameError
 from ordercast.model.headers import HeaderItems
-from ordercast.model.messages import Batch, body_of
+from ordercast.model.messages import Batch, body_of, ticket_in
 
 
 class BatchContents(NamedTuple):
@@ -36,6 +39,23 @@ class BatchContents(NamedTuple):
         return None if self.headers is None else [shown_headers(items) for items in self.headers]
 
 
+class RequestParts(NamedTuple):
+    """For each message of a batch, which part of which request of a client it is: columns of a
+    history, all None where no daemon's client has sent the batch."""
+
+    client: str | None = None
+    request: list[int] | None = None
+    part: list[int] | None = None
+
+    def only(self, kept: list[int]) -> "RequestParts":
+        """Those of some messages alone."""
+        if self.request is None or self.part is None:
+            return self
+        return RequestParts(
+            self.client, [self.request[n] for n in kept], [self.part[n] for n in kept]
+        )
+
+
 def contents_of(batch: Batch) -> BatchContents:
     """FrameError where the body has not one payload for each message."""
     body = body_of(batch)
@@ -43,3 +63,16 @@ def contents_of(batch: Batch) -> BatchContents:
         return BatchContents(body)
     headers = body.items() if body.headers else None
     return BatchContents(body.payloads, body.sent_ns or None, headers, shown_groups(body.groups))
+
+
+def parts_of(batch: Batch) -> RequestParts:
+    """FrameError where the requests have not one part for each message."""
+    if batch.requests is None:
+        return RequestParts()
+    parts = batch.requests.parts()
+    if len(parts) != batch.count:
+        raise FrameError(f"its requests have {len(parts)} messages, the batch {batch.count}")
+    client = batch.requests.client
+    ticket = ticket_in(client)
+    name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()
+    return RequestParts(name, [number for number, _ in parts], [place for _, place in parts])

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from ordercast.core.epochs.packing import floor_in, included_in
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
 from ordercast.core.outbox import Accepted, Passed
-from ordercast.history.rows import EXCLUDED, OPEN, PRODUCER_CLIENT, RETURNED
+from ordercast.history.rows import EXCLUDED, OPEN, RETURNED
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, MessageId, Placed, ticket_in
-from ordercast.net.export.contents import BatchContents, contents_of
+from ordercast.model.messages import Batch, MessageId, Placed
+from ordercast.net.export.contents import BatchContents, RequestParts, contents_of, parts_of
 from ordercast.net.store.checkpoint import folded_state, read_checkpoint, released_by
 from ordercast.net.store.events import ABSENT, parse_opening
 from ordercast.net.store.file import (
@@ -41,23 +41,6 @@ from ordercast.net.store.rows import (
     Value,
     record_of,
 )
-
-
-class RequestParts(NamedTuple):
-    """For each message of a batch, which part of which request of a client it is: columns of a
-    history, all None where no daemon's client has sent the batch."""
-
-    client: str | None = None
-    request: list[int] | None = None
-    part: list[int] | None = None
-
-    def only(self, kept: list[int]) -> "RequestParts":
-        """Those of some messages alone."""
-        if self.request is None or self.part is None:
-            return self
-        return RequestParts(
-            self.client, [self.request[n] for n in kept], [self.part[n] for n in kept]
-        )
 
 
 class LoggedBatch(NamedTuple):
@@ -229,19 +212,10 @@ class StoreSnapshot:
             raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
 
     def _parts(self, row: BatchRow, batch: Batch) -> RequestParts:
-        if batch.requests is None:
-            return RequestParts()
-        parts = batch.requests.parts()
-        if len(parts) != batch.count:
-            raise StoreCorrupt(
-                f"{self.path}: row {row.n} of table batches: its requests have {len(parts)}"
-                f" messages, the batch {batch.count}"
-            )
-        numbers, places = [number for number, _ in parts], [place for _, place in parts]
-        client = batch.requests.client
-        ticket = ticket_in(client)
-        name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()
-        return RequestParts(name, numbers, places)
+        try:
+            return parts_of(batch)
+        except FrameError as error:
+            raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None
 
 
 class StoreSource:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -41,6 +41,14 @@ class ReaderStore(Protocol):
     def holds(self) -> Mapping[str, ReaderHold]: ...
 
     def readers(self) -> dict[str, ReaderRow]: ...
+
+
+class ReaderStanding(NamedTuple):
+    """`groups`: None for all. `followed`: somebody follows it now."""
+
+    groups: frozenset[Group] | None
+    confirmed: int
+    followed: bool
 
 
 class ReaderPlace:
@@ -221,6 +229,15 @@ class NamedReaders:
             hint = nearest(name, self._readers)
             raise ConfigError(f"there is no reader {name!r} at site {self.site}{hint}")
         return reader
+
+    def place_of(self, name: str) -> ReaderStanding | None:
+        """How a reader stands; None: there is none of this name."""
+        reader = self._readers.get(name)
+        if reader is None:
+            return None
+        row = reader.row
+        confirmed = self.stream.standing(row.confirmed, row.attempt)
+        return ReaderStanding(row.groups, confirmed, bool(reader.line))
 
     async def reset(self, name: str, position: int | None) -> int:
         """Go on with this position: the next follower begins there. 0: the first that is kept.

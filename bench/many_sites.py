@@ -1,0 +1,212 @@
+"""Many sites and overlapping groups as real processes: what each protocol costs, and where.
+
+    python bench/many_sites.py [--shapes 9x8 20x40 60x200] [--rate 1000] [--seconds 5] [--json]
+
+Groups are local: those of one neighbourhood overlap. All sites send to their groups at an even
+rate, and every member counts what it delivers. A shape runs under `propagation`, `centralized` and
+`ring`, each on the forests that the planner recommends for delay and for load.
+
+The sites share this machine's cores, so what counts is processor time: of all sites for a message,
+and of the busiest site. That one bounds what as many machines as there are sites could do
+(`could`: messages per second if each had a core of its own). Beside it stands the highest load by
+the planner's estimate. `named`: both have the same protocol and forest in the first place.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ordercast.model.groups import GroupTable
+from ordercast.model.messages import Delivery
+from ordercast.net.bench.member import run_member
+from ordercast.net.bench.run import PATIENCE_S, BenchProcess, free_ports
+from ordercast.net.site.node import Node, site_of
+from ordercast.plan.advice import advise
+from ordercast.plan.protocols import advise_protocol
+
+PROTOCOLS = ("propagation", "centralized", "ring")
+LOCAL = 4  # members of a group
+SETTLE_S = 1.0
+
+
+def local_groups(sites: int, groups: int) -> dict[str, list[str]]:
+    """Each group is of sites that are near each other on a circle."""
+    draw = random.Random(1)
+    names = [f"s{number:02}" for number in range(sites)]
+    found = {}
+    for number in range(groups):
+        middle = number * sites // groups
+        near = [names[(middle + step) % sites] for step in range(min(sites, LOCAL + 2))]
+        found[f"g{number:03}"] = sorted(draw.sample(near, min(LOCAL, len(near))))
+    return found
+
+
+def write_cluster(place: Path, groups: dict[str, list[str]], protocol: str, builder: str) -> Path:
+    sites = sorted({site for members in groups.values() for site in members})
+    voters = json.dumps(sites[:3])
+    lines = ["[cluster]", 'name = "bench"', 'deliver = "agreed"', 'durability = "memory"']
+    lines += [f'protocol = "{protocol}"', f'builder = "{builder}"', f"voters = {voters}"]
+    for site, port in zip(sites, free_ports(len(sites)), strict=True):
+        lines += [f"[sites.{site}]", f'address = "127.0.0.1:{port}"']
+    lines += [
+        "[groups]",
+        *(f"{group} = {json.dumps(members)}" for group, members in groups.items()),
+    ]
+    path = place / "cluster.toml"
+    path.write_text("\n".join(lines) + "\n", encoding="ascii")
+    return path
+
+
+# --- one site -------------------------------------------------------------------------------------
+
+
+async def take_part(spec: dict[str, Any]) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def heard(word: str) -> Any:
+        line = await loop.run_in_executor(None, sys.stdin.readline)
+        if not line:
+            raise SystemExit(1)
+        return json.loads(line)[word]
+
+    def say(**words: Any) -> None:
+        print(json.dumps(words), flush=True)
+
+    opening = Node.open(spec["cluster"], spec["site"], dir=spec["dir"])
+    node = await opening.__aenter__()
+    say(started=True)
+    delays: list[int] = []
+
+    async def read() -> None:
+        async for item in node.deliveries():
+            assert isinstance(item, Delivery)
+            delay = time.monotonic_ns() - int.from_bytes(item.payload[:8])
+            delays.append(delay)
+
+    reading = loop.create_task(read())
+    seconds = await heard("go")
+    groups, period = spec["groups"], 1.0 / spec["rate"]
+    sent, begun, cpu = 0, loop.time(), time.process_time()
+    while loop.time() < begun + seconds:
+        due = begun + sent * period
+        if loop.time() < due:
+            await asyncio.sleep(due - loop.time())
+        payload = time.monotonic_ns().to_bytes(8) + bytes(92)
+        await node.multicast(groups[sent % len(groups)], payload)
+        sent += 1
+    say(sent=sent)
+    await heard("settled")
+    delays.sort()
+    half = delays[len(delays) // 2] / 1e6 if delays else 0.0
+    cpu = time.process_time() - cpu
+    say(result={"cpu_s": cpu, "sent": sent, "delivered": len(delays), "p50_ms": half})
+    await heard("end")
+    reading.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reading
+    await site_of(node).abandon()
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+
+def run(
+    groups: dict[str, list[str]], protocol: str, builder: str, rate: float, seconds: float
+) -> dict[str, Any]:
+    sites = sorted({site for members in groups.values() for site in members})
+    with (
+        tempfile.TemporaryDirectory(prefix="ordercast-bench-") as made,
+        contextlib.ExitStack() as stack,
+    ):
+        place = Path(made)
+        cluster = write_cluster(place, groups, protocol, builder)
+        members: dict[str, BenchProcess] = {}
+        for site in sites:
+            own = [group for group, listed in groups.items() if site in listed]
+            spec: dict[str, Any] = {"cluster": str(cluster), "site": site, "dir": made}
+            spec |= {"groups": own, "rate": rate / len(sites)}
+            members[site] = BenchProcess([sys.executable, __file__, "--site", json.dumps(spec)])
+            stack.callback(members[site].end)
+        for member in members.values():
+            member.hear("started", PATIENCE_S)
+        for member in members.values():
+            member.say(go=seconds)
+        for member in members.values():
+            member.hear("sent", PATIENCE_S + seconds)
+        time.sleep(SETTLE_S)
+        for member in members.values():
+            member.say(settled=True)
+        results = {site: member.hear("result", PATIENCE_S) for site, member in members.items()}
+        for member in members.values():
+            member.say(end=True)
+        for member in members.values():
+            member.wait()
+    sent = sum(result["sent"] for result in results.values())
+    expected = LOCAL * sent
+    delivered = sum(result["delivered"] for result in results.values())
+    assert delivered == expected, f"{delivered} deliveries of {expected}"
+    busiest = max(results, key=lambda site: float(results[site]["cpu_s"]))
+    cpu_s = results[busiest]["cpu_s"]
+    return {
+        "protocol": protocol, "builder": builder, "sent": sent,
+        "cpu_us": round(sum(r["cpu_s"] for r in results.values()) / sent * 1e6, 1),
+        "busiest": busiest, "busiest_us": round(cpu_s / sent * 1e6, 1),
+        "could": round(sent / cpu_s),
+        "p50_ms": round(max(r["p50_ms"] for r in results.values()), 2),
+    }  # fmt: skip
+
+
+def measure(sites: int, number: int, rate: float, seconds: float) -> list[dict[str, Any]]:
+    groups = local_groups(sites, number)
+    table = GroupTable.of(groups)
+    chosen: dict[tuple[str, str], float] = {}  # the highest load that the planner expects
+    for objective in ("delay", "load"):
+        for option in advise_protocol(advise(table, objective=objective), table).options:
+            if option.protocol in PROTOCOLS:
+                chosen.setdefault((option.protocol, option.builder), option.values.load)
+    rows = []
+    for (protocol, builder), load in sorted(chosen.items(), reverse=True):
+        row = run(groups, protocol, builder, rate, seconds)
+        rows.append({"sites": sites, "groups": number, **row, "estimated_load": round(load, 1)})
+        print(".", end="", file=sys.stderr, flush=True)
+    best = min(rows, key=lambda row: float(row["busiest_us"]))
+    estimated = min(rows, key=lambda row: float(row["estimated_load"]))
+    return [{**row, "named": best is estimated} for row in rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--shapes", nargs="*", default=["9x8", "20x40", "60x200"])
+    parser.add_argument(
+        "--rate", type=float, default=1_000.0, help="messages per second of all sites"
+    )
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--site", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.site:
+        run_member(lambda: take_part(json.loads(args.site)))
+        return
+    rows = []
+    for shape in args.shapes:
+        sites, groups = map(int, shape.split("x"))
+        rows += measure(sites, groups, args.rate, args.seconds)
+    print(file=sys.stderr)
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    names = list(rows[0])
+    print("  ".join(names))
+    for row in rows:
+        print("  ".join(str(row[name]) for name in names))
+
+
+if __name__ == "__main__":
+    main()

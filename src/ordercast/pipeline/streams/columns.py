@@ -1,0 +1,138 @@
+"""The columns of the source: those of the table `deliveries`, and what the message itself brings.
+
+A row is a delivery, or a gap: `kind` says which. A gap stands for `positions` positions that are no
+longer kept, from `position` on, and has no message.
+"""
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, TypeAlias
+
+from ordercast.history.digest import digest
+from ordercast.history.order_key import order_key
+from ordercast.history.schema import arrow
+from ordercast.model.groups import Site
+from ordercast.model.messages import DeliveredBatch
+from ordercast.net.export.contents import contents_of, parts_of
+
+DELIVERY, GAP = "delivery", "gap"
+BATCH_ROWS = 16_384  # of one Arrow batch
+
+_COLUMNS = (
+    ("site", "string"), ("position", "bigint"), ("attempt", "bigint"), ("epoch", "bigint"),
+    ("group_name", "string"), ("origin", "string"), ("incarnation", "bigint"), ("seq", "bigint"),
+    ("delivered_ns", "bigint"), ("digest", "bigint"), ("order_key", "binary"),
+    ("client", "string"), ("request", "bigint"), ("part", "bigint"), ("sent_ns", "bigint"),
+    ("addressed", "string"), ("payload", "binary"), ("headers", "map<string, binary>"),
+    ("sent_at", "timestamp"), ("kind", "string"), ("positions", "bigint"),
+)  # fmt: skip
+HEADERS = "headers"
+
+Values: TypeAlias = dict[str, list[Any]]
+
+
+def spark_schema(headers: bool) -> str:
+    """As Spark spells it."""
+    return ", ".join(f"{name} {kind}" for name, kind in _columns(headers))
+
+
+def arrow_columns(headers: bool) -> Any:
+    """The same as an Arrow schema, as Spark wants its batches."""
+    pa = arrow()
+    types = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "map<string, binary>": pa.map_(pa.string(), pa.binary()),
+    }
+    return pa.schema([pa.field(name, types[kind]) for name, kind in _columns(headers)])
+
+
+def _columns(headers: bool) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in _COLUMNS if headers or name != HEADERS]
+
+
+class RowsOfBatches:
+    """Collects batches of deliveries. Gives them as Arrow batches of about `BATCH_ROWS` rows."""
+
+    def __init__(self, site: Site, headers: bool) -> None:
+        self._site = site
+        self._headers = headers
+        self._schema = arrow_columns(headers)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.rows = 0
+        self._values: Values = {name: [] for name, _ in _COLUMNS}
+
+    def add(self, batch: DeliveredBatch, after: int, last: int) -> None:
+        """The messages of a batch that are at positions above `after`, up to `last`."""
+        first = max(0, after + 1 - batch.position)
+        end = min(batch.count, last + 1 - batch.position)
+        count = end - first
+        if count <= 0:
+            return
+        whole = batch.placed.batch
+        contents, parts = contents_of(whole), parts_of(whole)
+        sent_ns = contents.sent_ns
+        items = contents.headers
+        payloads = contents.payloads[first:end]
+        kept = None if items is None else items[first:end]
+        seq = whole.seq + first
+        position = batch.position + first
+        self._extend(
+            count,
+            position=range(position, position + count),
+            attempt=repeat(batch.attempt, count),
+            epoch=repeat(batch.epoch, count),
+            group_name=repeat(whole.group, count),
+            origin=repeat(whole.origin, count),
+            incarnation=repeat(whole.incarnation, count),
+            seq=range(seq, seq + count),
+            digest=map(digest, payloads) if kept is None else map(digest, payloads, kept),
+            order_key=repeat(order_key(batch.placed.key), count),
+            client=repeat(parts.client, count),
+            request=None if parts.request is None else parts.request[first:end],
+            part=None if parts.part is None else parts.part[first:end],
+            sent_ns=repeat(sent_ns, count),
+            addressed=repeat(contents.addressed, count),
+            payload=payloads,
+            headers=None if kept is None else [list(each) for each in kept],
+            sent_at=repeat(None if sent_ns is None else sent_ns // 1_000, count),
+            kind=repeat(DELIVERY, count),
+            positions=repeat(1, count),
+        )
+
+    def add_gap(self, first: int, last: int) -> None:
+        self._extend(
+            1, position=[first], attempt=[0], kind=[GAP], positions=[max(0, last + 1 - first)]
+        )
+
+    def _extend(self, count: int, **columns: Any) -> None:
+        values = self._values
+        values["site"].extend(repeat(self._site, count))
+        for name, column in values.items():
+            if name == "site":
+                continue
+            given = columns.get(name)
+            if given is None:
+                column.extend(repeat([] if name == HEADERS else None, count))
+            else:
+                column.extend(given)
+        self.rows += count
+
+    def take(self) -> Any:
+        """What was collected, as one Arrow batch."""
+        pa = arrow()
+        arrays = [pa.array(self._values[field.name], type=field.type) for field in self._schema]
+        self._begin()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def full(self) -> Iterator[Any]:
+        if self.rows >= BATCH_ROWS:
+            yield self.take()
+
+    def rest(self) -> Iterator[Any]:
+        if self.rows:
+            yield self.take()

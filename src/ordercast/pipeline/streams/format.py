@@ -1,0 +1,34 @@
+"""The format `ordercast` of Spark: its schema, and who reads and writes."""
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline.streams.columns import spark_schema
+from ordercast.pipeline.streams.options import source_options
+from ordercast.pipeline.streams.source import BatchReader, QueryReader
+
+
+class OrdercastFormat(DataSource):
+    """`spark.read`, `spark.readStream` and `writeStream` with `format("ordercast")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ordercast"
+
+    def schema(self) -> str:
+        return spark_schema(source_options(self.options).headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+        return BatchReader(source_options(self.options))
+
+    def streamReader(  # noqa: N802
+        self,
+        schema: StructType,  # noqa: ARG002
+    ) -> DataSourceStreamReader:
+        return QueryReader(source_options(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002
+        raise ConfigError("format ordercast: write a stream (writeStream): batches have no number")

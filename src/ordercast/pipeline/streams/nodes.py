@@ -1,0 +1,351 @@
+"""Daemons as a feed. The driver asks each site how far it is, and moves the source's named reader;
+tasks read ranges of it, each over a connection of its own.
+
+The name is the source's: the cursor of the site's application, and other readers, stay where they
+are. A batch query reads without a name, and nothing is kept for it.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple, TypeVar
+
+from ordercast.model.errors import ConfigError, Forgotten
+from ordercast.model.groups import Site
+from ordercast.model.messages import DeliveredBatch
+from ordercast.model.names import nearest
+from ordercast.net.client.client import Away, Client, connect
+from ordercast.net.client.endpoints import is_address
+from ordercast.net.site.gaps import GapBatch
+from ordercast.net.site.stream import StreamBatch
+from ordercast.pipeline.streams.columns import BATCH_ROWS, RowsOfBatches
+from ordercast.pipeline.streams.feed import lost
+from ordercast.pipeline.streams.offsets import Offset, Offsets, PositionRange
+from ordercast.pipeline.streams.options import NodeOptions, SourceOptions
+
+_log = logging.getLogger("ordercast.pipeline")
+_ASK_S = 5.0  # for a daemon to answer a question of the driver; then the site counts as away
+
+T = TypeVar("T")
+
+
+class Door(NamedTuple):
+    """Where a site is reached: an address, or "" for its socket on this machine."""
+
+    site: Site
+    address: str
+
+
+class LoopThread:
+    """An event loop in a thread, for the calls of a program that has none."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def client_of(nodes: NodeOptions, door: Door | None, site: Site | None = None) -> Client:
+    """A client of a site; without a door, of the `nodes` that are given."""
+    times = {"start_s": nodes.timeout_s, "patience_s": nodes.timeout_s}
+    address = nodes.nodes if door is None else door.address
+    wanted = site if door is None else door.site
+    if not is_address(address):
+        return connect(nodes.nodes, wanted, nodes.dir, **times)  # type: ignore[arg-type]
+    files = {"cert": nodes.cert, "key": nodes.key, "ca": nodes.ca, "secret": nodes.secret}
+    return connect(address, wanted, **files, **times)  # type: ignore[arg-type]
+
+
+class NodesFeed:
+    """`named`: read under the name of the options; a query that goes on needs it."""
+
+    def __init__(self, options: SourceOptions, *, named: bool) -> None:
+        assert options.nodes is not None
+        self._nodes = options.nodes
+        self._options = options
+        self._named = named
+        self._thread: LoopThread | None = None
+        self._stack = AsyncExitStack()
+        self._clients: dict[Site, Client] = {}
+        self._doors: dict[Site, Door] = {}
+        self._away: set[Site] = set()
+
+    # --- on the driver ----------------------------------------------------------------------------
+
+    def first(self) -> Offsets:
+        return self._call(self._first())
+
+    def latest(self, start: Offsets) -> Offsets:
+        return self._call(self._latest(start))
+
+    def confirm(self, offsets: Mapping[Site, Offset]) -> None:
+        self._call(self._confirm(offsets))
+
+    def doors(self) -> dict[Site, Door]:
+        """Where the sites of the query are; the tasks are told."""
+        self._call(self._enter())
+        return dict(self._doors)
+
+    def close(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.call(self._stack.aclose())
+            thread.close()
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._thread is None:
+            self._thread = LoopThread()
+        return self._thread.call(work)
+
+    async def _enter(self) -> None:
+        """Connect to all sites, once."""
+        if self._clients:
+            return
+        for door in await self._found():
+            client = client_of(self._nodes, door)
+            found = await self._stack.enter_async_context(client)
+            self._doors[found.site] = Door(found.site, door.address)
+            self._clients[found.site] = found
+        for site, client in self._clients.items():
+            self._require_groups(site, client)
+
+    async def _found(self) -> Sequence[Door]:
+        """The sites that are named; without names those that the addresses lead to."""
+        sites, nodes = self._options.sites, self._nodes
+        if not is_address(nodes.nodes):
+            if not sites:
+                raise ConfigError(f"sites: is missing; which sites of {nodes.nodes} are read?")
+            return [Door(site, "") for site in sites]
+        addresses = [each.strip() for each in nodes.nodes.split(",")]
+        if not sites:
+            return [Door("", address) for address in addresses]
+        async with client_of(nodes, None) as client:
+            told = (await client.status())["doors"]
+            known = client.sites
+        scheme = addresses[0].partition("://")[0]
+        for site in sites:
+            if site not in told:
+                why = "has no address for clients" if site in known else "is not of this cluster"
+                raise ConfigError(f"sites: {site!r} {why}{nearest(site, told)}")
+        return [Door(site, f"{scheme}://{told[site]}") for site in sites]
+
+    def _require_groups(self, site: Site, client: Client) -> None:
+        for group in self._options.groups or ():
+            if group not in client.groups:
+                hint = nearest(group, client.groups)
+                raise ConfigError(f"subscribe: there is no group {group!r}{hint}")
+            if site not in client.groups[group]:
+                raise ConfigError(
+                    f"subscribe: site {site} is no member of group {group!r}; leave one of them out"
+                )
+
+    async def _first(self) -> Offsets:
+        await self._enter()
+        found = {}
+        for site, client in self._clients.items():
+            if self._named:
+                position = await self._reader_at(client)
+            else:
+                position = await self._kept_before(client)
+            found[site] = Offset(1, position)
+        return found
+
+    async def _reader_at(self, client: Client) -> int:
+        options = self._options
+        groups = "*" if options.groups is None else list(options.groups)
+        return await client.open_reader(options.reader, groups)
+
+    async def _kept_before(self, client: Client) -> int:
+        """The position before the first that is kept."""
+        settled = int((await client.status())["settled"])
+        return await _first_kept(client, 1, settled) - 1
+
+    async def _latest(self, start: Offsets) -> Offsets:
+        await self._enter()
+        asked = [self._site_at(site, start.get(site)) for site in self._clients]
+        found = await asyncio.gather(*asked)
+        ends = dict(zip(self._clients, found, strict=True))
+        return {**start, **{site: end for site, end in ends.items() if end is not None}}
+
+    async def _site_at(self, site: Site, start: Offset | None) -> Offset | None:
+        """How far a site can be read. None: it does not answer, and stays where it is."""
+        client, options = self._clients[site], self._options
+        try:
+            async with asyncio.timeout(_ASK_S):
+                status = await client.status()
+        except (TimeoutError, Away):
+            if start is None:
+                raise Away(f"site {site}: no daemon answers") from None
+            if site not in self._away:
+                _log.warning("site %s does not answer; the query waits for its deliveries", site)
+            self._away.add(site)
+            return None
+        self._away.discard(site)
+        end = Offset(int(status["attempt"]), int(status["settled"]))
+        if not self._named:
+            return end
+        if start is None:
+            await self._reader_at(client)
+            return end
+        taken_back = any(
+            attempt > start.attempt and position < start.position
+            for attempt, position in status["rolled_back"]
+        )
+        if options.reader in status["readers"] and not taken_back:
+            return end if end.position > start.position else start
+        why = f"its reader {options.reader!r} is gone, as with a lost store"
+        if taken_back:
+            why = "they were taken back"
+        if options.fail_on_data_loss:
+            raise lost(site, start.position + 1, 0, why)
+        await self._reader_at(client)
+        # An end below the start says that positions began anew.
+        return Offset(end.attempt, min(end.position, max(0, start.position - 1)))
+
+    async def _confirm(self, offsets: Mapping[Site, Offset]) -> None:
+        await self._enter()
+        for site, offset in offsets.items():
+            client = self._clients.get(site)
+            if client is None or not offset.position or site in self._away:
+                continue
+            try:
+                async with asyncio.timeout(_ASK_S):
+                    told = (await client.status())["readers"].get(self._options.reader)
+                    if told is not None and told["confirmed"] < offset.position:
+                        await client.reset_reader(self._options.reader, offset.position + 1)
+            except (TimeoutError, Away):
+                continue  # the next batch confirms more
+            except ConfigError as error:  # it has restarted, and has not delivered as far again
+                _log.warning("site %s: %s", site, error)
+
+
+def read_span(
+    options: SourceOptions, door: Door, span: PositionRange, *, named: bool
+) -> Iterator[Any]:
+    """The Arrow batches of a range. Runs in a task, over a connection of its own."""
+    assert options.nodes is not None
+    rows = RowsOfBatches(span.site, options.headers)
+    with asyncio.Runner() as runner:
+        client = client_of(options.nodes, door)
+        runner.run(client.__aenter__())
+        try:
+            reading = _Range(client, options, span, rows, named=named)
+            while runner.run(reading.fill()):
+                yield from rows.full()
+            yield from rows.rest()
+        finally:
+            runner.run(client.__aexit__(None, None, None))
+
+
+class _Range:
+    """Fills `rows` with the batches of a range."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: SourceOptions,
+        span: PositionRange,
+        rows: RowsOfBatches,
+        *,
+        named: bool,
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._span = span
+        self._rows = rows
+        self._named = named
+        self._at = span.after
+        self._groups = None if options.groups is None else set(options.groups)
+        self._batches: Any = None
+
+    async def fill(self) -> bool:
+        """Read until there is an Arrow batch. False: all is read."""
+        span = self._span
+        if self._batches is None:
+            if span.anew:
+                self._gap(span.after + 1, 0)
+            if span.last <= span.after:
+                return False
+            self._open()
+        while True:
+            try:
+                batch = await anext(self._batches)
+            except StopAsyncIteration:
+                return False
+            except Forgotten as error:
+                await self._forgotten(error)
+                continue
+            if isinstance(batch, GapBatch) and not batch.group:
+                self._gap(batch.position, min(batch.last, span.last))
+            elif isinstance(batch, DeliveredBatch) and self._wants(batch):
+                self._rows.add(batch, self._at, span.last)
+                self._at = min(batch.last, span.last)
+                if self._rows.rows >= BATCH_ROWS:
+                    return True
+
+    def _open(self) -> None:
+        reader = self._options.reader if self._named else None
+        self._batches = self._client.read_batches(self._at + 1, self._span.last, reader=reader)
+
+    def _wants(self, batch: DeliveredBatch) -> bool:
+        return self._groups is None or batch.group in self._groups
+
+    async def _forgotten(self, error: Forgotten) -> None:
+        """Without a name: go on with the first position that is kept."""
+        if self._named:
+            raise error
+        first, last = self._at + 1, self._span.last
+        self._at = await _first_kept(self._client, first, last) - 1
+        self._gap(first, self._at)
+        if self._at < last:
+            self._open()
+        else:
+            self._batches = _nothing()
+
+    def _gap(self, first: int, last: int) -> None:
+        """Position 0 as a start means the first that is kept."""
+        if first == 1 and last:
+            return
+        if self._options.fail_on_data_loss:
+            why = "they are no longer kept" if last else "positions began anew"
+            raise lost(self._span.site, first, last, why)
+        self._rows.add_gap(first, last)
+
+
+async def _nothing() -> AsyncIterator[StreamBatch]:
+    none: tuple[StreamBatch, ...] = ()
+    for batch in none:
+        yield batch
+
+
+async def _first_kept(client: Client, first: int, last: int) -> int:
+    """The first position from `first` to `last` that is kept; `last` + 1 if none is."""
+    low, high = first, last + 1
+    while low < high:
+        middle = (low + high) // 2
+        if await _is_kept(client, middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+async def _is_kept(client: Client, position: int) -> bool:
+    items = client.read_batches(position, position)
+    try:
+        await anext(items, None)
+    except Forgotten:
+        return False
+    finally:
+        await items.aclose()
+    return True

@@ -1,0 +1,199 @@
+"""The options of the format `ordercast`, spelt as Kafka's where that has them.
+
+A mistake is one line that names the option and its value.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Group, Site
+from ordercast.model.names import nearest, require_name, shown
+from ordercast.pipeline.streams.offsets import Offsets, offsets_in
+
+EARLIEST, LATEST = "earliest", "latest"
+DEFAULT_READER = "spark"
+TIMEOUT_S = 60.0
+CHUNK_ROWS = 1_000
+CHUNK_BYTES = 256 * 1024
+
+_PLACES = ("nodes", "dir", "cert", "key", "ca", "secret", "timeout")
+_SOURCE = (
+    "history", "store", "run", "sites", "subscribe", "startingOffsets", "endingOffsets",
+    "maxOffsetsPerTrigger", "maxRecordsPerPartition", "failOnDataLoss", "includeHeaders",
+    "readerName", *_PLACES,
+)  # fmt: skip
+_SINK = ("group", "producer", "stagingLocation", "site", *_PLACES)
+_SPARKS = ("path", "checkpointLocation", "queryName")  # Spark's own, which come along
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """Where daemons are, and what this program shows them. `nodes`: addresses, or the cluster file
+    of sites on this machine. `timeout_s`: how long a daemon may be away."""
+
+    nodes: str
+    dir: str | None
+    cert: str | None
+    key: str | None
+    ca: str | None
+    secret: str | None
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Of `nodes`, `history` and `store` one is given. `groups`: None for all."""
+
+    nodes: NodeOptions | None
+    history: Path | None
+    store: Path | None
+    run: str | None
+    sites: tuple[Site, ...]
+    groups: tuple[Group, ...] | None
+    starting: str | Offsets
+    ending: str | Offsets
+    most_positions: int | None
+    most_in_partition: int | None
+    fail_on_data_loss: bool
+    headers: bool
+    reader: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """`producer`: "" for one that is named after the query."""
+
+    nodes: NodeOptions
+    site: Site | None
+    group: Group | None
+    producer: str
+    staging: Path
+
+
+def source_options(given: Mapping[str, str]) -> SourceOptions:
+    options = _Given(given, _SOURCE)
+    history = options.path("history") or options.path("path")
+    places = {"nodes": options.get("nodes"), "history": history, "store": options.path("store")}
+    named = [name for name, value in places.items() if value is not None]
+    if len(named) != 1:
+        told = " and ".join(named) or "none of them is given"
+        raise ConfigError(f"one of nodes, history and store says what is read: {told}")
+    subscribe = options.get("subscribe")
+    return SourceOptions(
+        nodes=options.node_options() if named == ["nodes"] else None,
+        history=history,
+        store=options.path("store"),
+        run=options.get("run"),
+        sites=options.names("sites"),
+        groups=None if subscribe in (None, "*") else options.names("subscribe"),
+        starting=options.offsets("startingOffsets", EARLIEST),
+        ending=options.offsets("endingOffsets", LATEST),
+        most_positions=options.number("maxOffsetsPerTrigger"),
+        most_in_partition=options.number("maxRecordsPerPartition"),
+        fail_on_data_loss=options.truth("failOnDataLoss", True),
+        headers=options.truth("includeHeaders", False),
+        reader=require_name(options.get("readerName") or DEFAULT_READER, "readerName"),
+    )
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    options = _Given(given, _SINK)
+    if options.get("nodes") is None:
+        raise ConfigError("nodes: is missing; it says which daemons are sent to")
+    group, producer, site = options.get("group"), options.get("producer"), options.get("site")
+    return SinkOptions(
+        nodes=options.node_options(),
+        site=None if site is None else require_name(site, "site"),
+        group=None if group is None else require_name(group, "group"),
+        producer="" if producer is None else require_name(producer, "producer"),
+        staging=_staging(options),
+    )
+
+
+def _staging(options: "_Given") -> Path:
+    found = options.path("stagingLocation")
+    if found is not None:
+        return found
+    checkpoint = options.path("checkpointLocation")
+    if checkpoint is None:
+        raise ConfigError(
+            "stagingLocation: is missing; name a folder that the driver and all executors share, or"
+            " give checkpointLocation as an option of the query"
+        )
+    return checkpoint / "ordercast"
+
+
+class _Given:
+    """The options as Spark gives them: names in any case, values as text."""
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self._values = {name.lower(): value for name, value in given.items()}
+        names = {name.lower(): name for name in (*known, *_SPARKS)}
+        for name in given:
+            if name.lower() not in names:
+                hint = nearest(name, names.values())
+                raise ConfigError(f"{name}: {shown(given[name])}: there is no such option{hint}")
+
+    def get(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def path(self, name: str) -> Path | None:
+        text = self.get(name)
+        if text is None:
+            return None
+        plain = text.removeprefix("file://") if text.startswith("file:///") else text
+        plain = plain.removeprefix("file:")
+        if "://" in plain or not plain:
+            raise ConfigError(f"{name}: {shown(text)} is not a folder of this machine")
+        return Path(plain)
+
+    def names(self, name: str) -> tuple[str, ...]:
+        text = self.get(name)
+        if text is None:
+            return ()
+        return tuple(sorted({require_name(each.strip(), name) for each in text.split(",")}))
+
+    def number(self, name: str) -> int | None:
+        text = self.get(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdecimal() and 0 < int(text[:20]) < 2**62):
+            raise ConfigError(f"{name}: {shown(text)} is not a whole number above 0")
+        return int(text)
+
+    def truth(self, name: str, default: bool) -> bool:
+        text = self.get(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(f"{name}: {shown(text)} is neither true nor false")
+        return text.lower() == "true"
+
+    def offsets(self, name: str, default: str) -> str | Offsets:
+        text = self.get(name) or default
+        return text if text in (EARLIEST, LATEST) else offsets_in(text, name)
+
+    def node_options(self) -> NodeOptions:
+        return NodeOptions(
+            nodes=str(self.get("nodes")),
+            dir=self.get("dir"),
+            cert=self.get("cert"),
+            key=self.get("key"),
+            ca=self.get("ca"),
+            secret=self.get("secret"),
+            timeout_s=self._seconds("timeout"),
+        )
+
+    def _seconds(self, name: str) -> float:
+        text = self.get(name)
+        if text is None:
+            return TIMEOUT_S
+        try:
+            found = float(text)
+        except ValueError:
+            found = 0.0
+        if not 0 < found < 1e6:
+            raise ConfigError(f"{name}: {shown(text)} is not a number of seconds above 0")
+        return found

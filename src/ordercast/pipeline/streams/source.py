@@ -1,0 +1,200 @@
+"""The source, as Spark calls it: readers of a batch and of a stream over a feed.
+
+Below Spark 4.2 a source in Python is not told where a batch starts when its end is asked for: the
+reader then keeps the limit by itself, from the end that it has told last.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from ordercast.model.groups import Site
+from ordercast.pipeline.streams.feed import SiteFeed
+from ordercast.pipeline.streams.histories import HistoryFeed, HistoryPart, read_history_span
+from ordercast.pipeline.streams.nodes import Door, NodesFeed, read_span
+from ordercast.pipeline.streams.offsets import (
+    BEGINNING,
+    Offset,
+    Offsets,
+    PositionRange,
+    as_json,
+    limited,
+    offsets_from,
+    spans,
+)
+from ordercast.pipeline.streams.options import EARLIEST, LATEST, SourceOptions
+from ordercast.pipeline.streams.stores import StoresFeed, read_stores_span
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    ADMISSION = True
+except ImportError:  # Spark 4.0 and 4.1
+    ADMISSION = False
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Spark has no such thing yet."""
+
+
+@dataclass
+class SitePartition(InputPartition):
+    """What one task reads, and where it finds that."""
+
+    span: PositionRange
+    place: Door | HistoryPart | None = None
+
+
+def feed_of(options: SourceOptions, *, named: bool) -> SiteFeed:
+    if options.nodes is not None:
+        return NodesFeed(options, named=named)
+    return HistoryFeed(options) if options.history is not None else StoresFeed(options)
+
+
+def partitions_of(
+    feed: SiteFeed, options: SourceOptions, start: Offsets, end: Offsets
+) -> list[SitePartition]:
+    found = spans(start, end, options.most_in_partition)
+    if isinstance(feed, HistoryFeed):
+        return [SitePartition(span, feed.part(span)) for span in found]
+    doors = feed.doors() if isinstance(feed, NodesFeed) and found else {}
+    return [SitePartition(span, doors.get(span.site)) for span in found]
+
+
+def read_partition(
+    options: SourceOptions, partition: SitePartition, *, named: bool
+) -> Iterator[Any]:
+    """The Arrow batches of a partition; in a task."""
+    place, span = partition.place, partition.span
+    if isinstance(place, Door):
+        return read_span(options, place, span, named=named)
+    if isinstance(place, HistoryPart):
+        return read_history_span(options, place, span)
+    return read_stores_span(options, span)
+
+
+def chosen(feed: SiteFeed, wanted: str | Offsets) -> Offsets:
+    """Offsets as an option names them. Sites that JSON does not name are read from the first."""
+    if wanted == EARLIEST:
+        return feed.first()
+    if wanted == LATEST:
+        return feed.latest({})
+    assert isinstance(wanted, dict)
+    first = feed.first()
+    return {site: wanted.get(site, offset) for site, offset in first.items()}
+
+
+class BatchReader(DataSourceReader):
+    """`spark.read`: from the starting to the ending offsets."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Also where there is nothing to read: Spark takes an empty list for one partition."""
+        feed = feed_of(self.options, named=False)
+        try:
+            start = chosen(feed, self.options.starting)
+            end = chosen(feed, self.options.ending)
+            both = {site: end[site] for site in start if site in end}
+            end = {site: to for site, to in both.items() if to.position > start[site].position}
+            found: list[InputPartition] = []
+            found += partitions_of(feed, self.options, start, end)
+        finally:
+            feed.close()
+        return found or [SitePartition(PositionRange("", 0, 0))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, SitePartition)
+        if not partition.span.site:
+            return iter(())
+        return read_partition(self.options, partition, named=False)
+
+
+class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream`. On the driver it lives as long as the query; a task has a copy.
+
+    `confirm` is one batch late: Spark may run the last batch again, if its commit is lost."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._feed: SiteFeed | None = None
+        self._told: Offsets | None = None  # the end that was told last, where Spark has no limits
+        self._target: Offsets | None = None  # of a query that reads what is there, and ends
+        self._done: Offsets | None = None  # the end of the last batch that is done
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_feed": None}
+
+    @property
+    def feed(self) -> SiteFeed:
+        if self._feed is None:
+            self._feed = feed_of(self.options, named=True)
+        return self._feed
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        first = self.feed.first()  # also makes the reader, so that nothing is forgotten from now on
+        wanted = self.options.starting
+        start = first if wanted == EARLIEST else chosen(self.feed, wanted)
+        self._told = start
+        return as_json(start)
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        most = self.options.most_positions
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        begin = self._told if start is None else offsets_from(start, "offset")
+        most = self.options.most_positions if limit is None else getattr(limit, "max_rows", None)
+        end = self._latest(begin or {})
+        if most is not None and begin is not None:
+            end = limited(begin, end, most)
+        self._told = end
+        return as_json(end)
+
+    def _latest(self, begin: Offsets) -> Offsets:
+        end = self.feed.latest(begin)
+        if self._target is None:
+            return end
+        return {site: self._until_target(site, begin, to) for site, to in end.items()}
+
+    def _until_target(self, site: Site, begin: Offsets, to: Offset) -> Offset:
+        start = begin.get(site, BEGINNING)
+        target = (self._target or {}).get(site, start)
+        if to.position < start.position or to.position <= target.position:
+            return to
+        return max(target, start, key=lambda each: each.position)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self.feed.latest({})
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return as_json(self.feed.latest(self._done or {}))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        begin, to = offsets_from(start, "offset"), offsets_from(end, "offset")
+        self._told = to
+        found: list[InputPartition] = []
+        found += partitions_of(self.feed, self.options, begin, to)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, SitePartition)
+        return read_partition(self.options, partition, named=True)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        before, self._done = self._done, offsets_from(end, "offset")
+        if before is not None:
+            self.feed.confirm(before)
+
+    def stop(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None

@@ -1,0 +1,109 @@
+"""Stores as a feed: the files SITE.db of a folder, whether their sites run or not.
+
+Only what can never be taken back is read: all that was delivered at `safe`, or where sites wait for
+each other; otherwise what the checkpoint of the store has, behind which a restart goes back.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ordercast.model.errors import ConfigError, Forgotten
+from ordercast.model.groups import Site
+from ordercast.model.names import nearest
+from ordercast.net.export.source import StoreSource, sources
+from ordercast.net.store.checkpoint import released_by
+from ordercast.net.store.reader import LogReader
+from ordercast.pipeline.streams.columns import BATCH_ROWS, RowsOfBatches
+from ordercast.pipeline.streams.feed import lost
+from ordercast.pipeline.streams.offsets import Offset, Offsets, PositionRange
+from ordercast.pipeline.streams.options import SourceOptions
+
+
+class StoresFeed:
+    def __init__(self, options: SourceOptions) -> None:
+        assert options.store is not None
+        self._folder = options.store
+        self._options = options
+
+    def first(self) -> Offsets:
+        return {site: Offset(1, first - 1) for site, (first, _) in self._looked().items()}
+
+    def latest(self, start: Offsets) -> Offsets:
+        found = dict(start)
+        for site, (first, end) in self._looked().items():
+            begin = start.get(site)
+            if begin is None:
+                found[site] = end
+                continue
+            if 0 < begin.position < first - 1 and self._options.fail_on_data_loss:
+                raise lost(site, begin.position + 1, first - 1, "they are no longer kept")
+            found[site] = max(end, begin, key=lambda each: each.position)
+        return found
+
+    def confirm(self, offsets: Mapping[Site, Offset]) -> None:
+        """Who reads files has no reader in them."""
+
+    def close(self) -> None: ...
+
+    def _looked(self) -> dict[Site, tuple[int, Offset]]:
+        """Of each site the first position, and how far it can be read."""
+        found = sources(self._folder)
+        try:
+            known = {source.site: source for source in found}
+            for site in self._options.sites:
+                if site not in known:
+                    hint = nearest(site, known)
+                    raise ConfigError(f"sites: {self._folder} has no store of {site!r}{hint}")
+            return {
+                site: (source.log.first_position(), _end(source))
+                for site, source in sorted(known.items())
+                if not self._options.sites or site in self._options.sites
+            }
+        finally:
+            for source in found:
+                source.close()
+
+
+def _end(source: StoreSource) -> Offset:
+    facts = source.facts or {}
+    last = source.last_delivered(str(facts.get("deliver", "agreed")))
+    if facts.get("deliver") != "safe" and facts.get("on_failure") != "wait":
+        anew = source.log.anew
+        last = 0 if anew is None else min(last, released_by(anew))
+    reader = LogReader(source.path)
+    try:
+        attempt = max((rolled.attempt for rolled in reader.rollbacks()), default=1)
+    finally:
+        reader.close()
+    return Offset(attempt, last)
+
+
+def read_stores_span(options: SourceOptions, span: PositionRange) -> Iterator[Any]:
+    """The Arrow batches of a range; in a task."""
+    assert options.store is not None
+    rows = RowsOfBatches(span.site, options.headers)
+    groups = None if options.groups is None else set(options.groups)
+    reader = LogReader(options.store / f"{span.site}.db")
+    at = span.after
+    try:
+        while at < span.last:
+            try:
+                batches = reader.read(at + 1, BATCH_ROWS)
+            except Forgotten:
+                first = min(reader.first(), span.last + 1)
+                if at and options.fail_on_data_loss:
+                    raise lost(span.site, at + 1, first - 1, "they are no longer kept") from None
+                if at:
+                    rows.add_gap(at + 1, first - 1)
+                at = first - 1
+                continue
+            if not batches:
+                raise lost(span.site, at + 1, span.last, "the store ends before them")
+            for batch in batches:
+                if groups is None or batch.group in groups:
+                    rows.add(batch, at, span.last)
+            at = batches[-1].last
+            yield from rows.full()
+        yield from rows.rest()
+    finally:
+        reader.close()

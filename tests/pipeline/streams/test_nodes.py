@@ -1,0 +1,287 @@
+"""Daemons as a feed, without Spark: the source's own reader, kills, losses, grants."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordercast import Client, Delivery, connect
+from ordercast.model.errors import ConfigError, Error, NotGranted
+from ordercast.net.cluster.certificates import add_client_certificates, write_certificates
+from ordercast.net.site.node import site_of
+from ordercast.pipeline.streams.feed import DataLoss
+from ordercast.pipeline.streams.options import source_options
+from ordercast.pipeline.streams.source import BatchReader, QueryReader
+from support.clusters.served import Served, served
+from support.harness.loops import in_loop
+
+GROUPS = {"alpha": ["a", "b"], "beta": ["a"]}
+ALL = ["send:*", "read:*", "observe:*", "admin:*"]
+
+
+async def send(client: Client, *texts: str) -> None:
+    for text in texts:
+        group = {"a": "alpha", "b": "beta"}[text[0]]
+        await (await client.multicast(group, text.encode(), {"h": text.encode()})).stable()
+
+
+@pytest.fixture
+def certs(tmp_path: Path) -> Path:
+    found = tmp_path / "certs"
+    write_certificates("local", ["a", "b"], found)
+    add_client_certificates("local", ["spark", "other"], found)
+    return found
+
+
+def tls_options(sites: Served, certs: Path, name: str = "spark", **more: str) -> dict[str, str]:
+    nodes = ",".join(sites.address(site) for site in "ab")
+    return {"nodes": nodes, "cert": str(certs / "clients" / f"{name}.pem"), **more}
+
+
+def open_tls(tmp_path: Path, certs: Path, *grants: str) -> Any:
+    table = {"socket": ALL, "site:*": ALL, "client:spark": list(grants)}
+    return served(tmp_path, GROUPS, remote=True, tls={"dir": str(certs)}, grants=table)
+
+
+def rows_of(reader: Any, partitions: list[Any]) -> list[dict[str, Any]]:
+    return [row for part in partitions for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def stream(**options: str) -> QueryReader:
+    return QueryReader(source_options({"timeout": "20", **options}))
+
+
+class Query:
+    """What Spark does with a reader, batch by batch, in a thread."""
+
+    def __init__(self, reader: QueryReader, start: dict[str, Any] | None = None) -> None:
+        self.reader = reader
+        self.start = start
+
+    async def batch(self) -> list[tuple[str, int, str]]:
+        return [
+            (row["site"], row["position"], (row["payload"] or b"").decode())
+            for row in await asyncio.to_thread(self._batch)
+        ]
+
+    def _batch(self) -> list[dict[str, Any]]:
+        reader = self.reader
+        if self.start is None:
+            self.start = reader.initialOffset()
+        else:
+            reader.commit(self.start)
+        end = reader.latestOffset(self.start, reader.getDefaultReadLimit())
+        found = rows_of(reader, reader.partitions(self.start, end))
+        self.start = end
+        return found
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self.reader.stop)
+
+
+async def eventually(query: Query, count: int) -> list[tuple[str, int, str]]:
+    found: list[tuple[str, int, str]] = []
+    while len(found) < count:
+        found += await query.batch()
+    return found
+
+
+@in_loop
+async def test_a_query_reads_each_site_in_its_order_and_leaves_the_application_alone(
+    tmp_path: Path, certs: Path
+) -> None:
+    async with open_tls(tmp_path, certs, "read:*") as sites, sites.connect("a") as client:
+        await send(client, "a1", "b1", "a2")
+        query = Query(stream(**tls_options(sites, certs, readerName="lake", includeHeaders="true")))
+        found = await eventually(query, 5)
+        assert sorted(found) == [
+            ("a", 1, "a1"), ("a", 2, "b1"), ("a", 3, "a2"), ("b", 1, "a1"), ("b", 2, "a2"),
+        ]  # fmt: skip
+        await send(client, "a3")
+        assert sorted(await eventually(query, 2)) == [("a", 4, "a3"), ("b", 3, "a3")]
+        await query.batch()
+        status = await client.status()
+        assert status["confirmed"] == 0
+        assert status["readers"]["lake"]["confirmed"] == 3  # one batch late
+        items = client.deliveries()
+        first = next(
+            item for item in [await anext(items) for _ in range(2)] if type(item) is Delivery
+        )
+        assert first.payload == b"a1"
+        await query.stop()
+
+
+@in_loop
+async def test_columns_are_those_of_the_table_and_of_the_message(tmp_path: Path) -> None:
+    async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:
+        await send(client, "b1")
+        options = local(sites, sites="a", includeHeaders="true")
+        reader = BatchReader(source_options(options))
+        (row,) = await asyncio.to_thread(lambda: rows_of(reader, reader.partitions()))
+        assert (row["group_name"], row["origin"], row["seq"], row["epoch"]) == ("beta", "a", 1, 1)
+        assert dict(row["headers"]) == {"h": b"b1"}
+        assert row["sent_at"].timestamp() == pytest.approx(row["sent_ns"] / 1e9, abs=1e-5)
+        assert (row["request"], row["part"], len(row["client"])) == (1, 0, 32)
+        assert row["digest"] is not None
+        assert "spark" not in (await client.status())["readers"]  # a batch leaves nothing behind
+
+
+def local(running: Served, /, **options: str) -> dict[str, str]:
+    """The sites' sockets, by a cluster file."""
+    file = running.directory / "cluster.toml"
+    lines = ["[cluster]", 'name = "local"', 'durability = "os"']
+    for n, site in enumerate("ab"):
+        lines += [f"[sites.{site}]", f'address = "127.0.0.1:{9000 + n}"']
+    lines += ["[groups]", "alpha = ['a', 'b']", "beta = ['a']"]
+    file.write_text("\n".join(lines))
+    return {"nodes": str(file), "dir": str(running.directory), "timeout": "20", **options}
+
+
+@in_loop
+async def test_a_site_that_is_killed_is_waited_for(tmp_path: Path) -> None:
+    async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:
+        query = Query(stream(**local(sites, sites="a,b", subscribe="alpha")))
+        await send(client, "a1")
+        assert len(await eventually(query, 2)) == 2
+        await send(client, "a2")
+        end = await asyncio.to_thread(query.reader.feed.latest, {})
+        await sites.kill("b")
+        planned = query.reader.partitions(query.start or {}, {s: list(o) for s, o in end.items()})
+        reading = asyncio.create_task(asyncio.to_thread(rows_of, query.reader, planned))
+        await sites.start("b")
+        found = [(row["site"], row["payload"]) for row in await reading]
+        assert sorted(found) == [("a", b"a2"), ("b", b"a2")]
+        await query.stop()
+
+
+@in_loop
+async def test_a_site_without_its_store_is_a_loss_of_data(tmp_path: Path) -> None:
+    """Its positions begin anew, which no number tells: the reader is gone."""
+    async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:
+        await send(client, "a1", "a2", "a3")
+        query = Query(stream(**local(sites, sites="a", subscribe="alpha")))
+        await eventually(query, 3)
+        await client.remove_reader("spark")
+        with pytest.raises(
+            DataLoss, match=r"site a: positions from 4 on .* reader 'spark' is gone"
+        ):
+            await query.batch()
+        await query.stop()
+        reckless = stream(**local(sites, sites="a", subscribe="alpha", failOnDataLoss="false"))
+        other = Query(reckless, query.start)
+        found = await other.batch()
+        assert found[0] == ("a", 1, "")
+        assert [payload for _, _, payload in found[1:]] == ["a1", "a2"]
+        assert await eventually(other, 1) == [("a", 3, "a3")]
+        await other.stop()
+
+
+@in_loop
+async def test_what_is_no_longer_kept_fails_the_query_or_is_a_gap(tmp_path: Path) -> None:
+    groups = {"alpha": ["a"], "beta": ["a"]}
+    async with (
+        served(tmp_path, groups, unnamed_reader=False) as sites,
+        sites.connect("a", patience_s=60.0) as client,
+    ):
+        await send(client, *(f"a{n}" for n in range(1, 9)))
+        query = Query(stream(**local(sites, sites="a")))
+        await eventually(query, 8)
+        await query.stop()
+        store = site_of(sites.cluster["a"]).store
+        while await asyncio.to_thread(lambda: store.first) <= 3:
+            for _ in range(10):
+                await (await client.multicast("beta", bytes(10_000))).stable()
+            await client.reset_reader("spark")
+        await sites.kill("a")  # what is in memory is read although it was removed
+        await sites.start("a")
+        start, end = {"a": [1, 2]}, {"a": [1, 8]}
+        reader = stream(**local(sites, sites="a"))
+        with pytest.raises(DataLoss, match=r"site a: positions 3 to \d cannot be read"):
+            await asyncio.to_thread(lambda: rows_of(reader, reader.partitions(start, end)))
+        reader.stop()
+        reader = stream(**local(sites, sites="a", failOnDataLoss="false"))
+        gap, *rest = await asyncio.to_thread(lambda: rows_of(reader, reader.partitions(start, end)))
+        assert (gap["kind"], gap["position"]) == ("gap", 3)
+        assert gap["positions"] + len(rest) == 6
+        reader.stop()
+
+
+@in_loop
+async def test_a_query_without_the_grant_is_refused_in_one_line(
+    tmp_path: Path, certs: Path
+) -> None:
+    async with open_tls(tmp_path, certs, "read:alpha") as sites, sites.connect("a") as client:
+        await send(client, "a1", "b1")
+        refused: list[tuple[Callable[[], QueryReader], type[Error], str]] = [
+            (lambda: stream(**tls_options(sites, certs)), NotGranted, "client:spark"),
+            (lambda: stream(**tls_options(sites, certs, "other")), Error, "client:other"),
+        ]
+        for made, kind, said in refused:
+            reader = made()
+            with pytest.raises(kind) as found:
+                await asyncio.to_thread(reader.initialOffset)
+            assert said in str(found.value)
+            assert "\n" not in str(found.value)
+            await asyncio.to_thread(reader.stop)
+        query = Query(stream(**tls_options(sites, certs, subscribe="alpha")))
+        assert sorted(await eventually(query, 2)) == [("a", 1, "a1"), ("b", 1, "a1")]
+        await send(client, "a2")
+        await eventually(query, 2)
+        await query.batch()  # a reader of all its groups moves it: no operator is needed
+        assert (await client.status())["readers"]["spark"]["confirmed"] >= 1
+        await query.stop()
+
+
+@in_loop
+async def test_a_batch_with_a_grant_for_one_group_ends_before_what_is_withheld(
+    tmp_path: Path, certs: Path
+) -> None:
+    async with open_tls(tmp_path, certs, "read:alpha") as sites, sites.connect("a") as client:
+        await send(client, "a1", "b1")
+        options = {**tls_options(sites, certs), "nodes": sites.address("a")}
+        reader = BatchReader(source_options(options))
+        found = await asyncio.to_thread(lambda: rows_of(reader, reader.partitions()))
+        assert [row["payload"] for row in found] == [b"a1"]
+
+
+@in_loop
+async def test_only_who_may_read_all_groups_of_a_reader_moves_it_and_only_forward(
+    tmp_path: Path, certs: Path
+) -> None:
+    async with open_tls(tmp_path, certs, "read:alpha") as sites, sites.connect("a") as client:
+        await send(client, "a1", "a2", "b1")
+        await client.open_reader("all", "*")
+        await client.open_reader("some", ["alpha"])
+        options = tls_options(sites, certs)
+        async with connect(sites.address("a"), cert=options["cert"]) as remote:
+            with pytest.raises(NotGranted):
+                await remote.reset_reader("all", 2)
+            assert await remote.reset_reader("some", 3) == 3
+            for back in (2, 0, None):
+                with pytest.raises(NotGranted):
+                    await remote.reset_reader("some", back)
+            follower = client.deliveries(reader="some")
+            reading = asyncio.create_task(anext(follower))
+            while not (await client.status())["readers"]["some"]["followers"]:
+                await asyncio.sleep(0)
+            with pytest.raises(NotGranted):  # it would take the turn from somebody
+                await remote.reset_reader("some", 4)
+            reading.cancel()
+            await follower.aclose()
+
+
+@in_loop
+async def test_wrong_sites_and_groups_are_named(tmp_path: Path) -> None:
+    async with served(tmp_path, GROUPS) as sites:
+        for options, said in (
+            ({}, "sites: is missing; which sites of"),
+            ({"sites": "a", "subscribe": "alpa"}, "subscribe: there is no group 'alpa' (did you"),
+            ({"sites": "b", "subscribe": "beta"}, "subscribe: site b is no member of group 'beta'"),
+        ):
+            reader = stream(**local(sites, **options))
+            with pytest.raises(ConfigError) as found:
+                await asyncio.to_thread(reader.initialOffset)
+            assert said in str(found.value)
+            await asyncio.to_thread(reader.stop)

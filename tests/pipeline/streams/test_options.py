@@ -1,0 +1,77 @@
+"""Options of the format: a mistake is one line that names the option and its value."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline.streams.offsets import Offset
+from ordercast.pipeline.streams.options import sink_options, source_options
+
+
+def test_names_are_taken_in_any_case_and_a_path_is_a_history() -> None:
+    found = source_options(
+        {
+            "PATH": "file:///data/h",
+            "STARTINGOFFSETS": '{"a": [1, 4]}',
+            "maxoffsetspertrigger": "10",
+            "subscribe": "beta, alpha",
+            "failOnDataLoss": "False",
+        }
+    )
+    assert found.history == Path("/data/h")
+    assert found.starting == {"a": Offset(1, 4)}
+    assert (found.most_positions, found.groups) == (10, ("alpha", "beta"))
+    assert not found.fail_on_data_loss
+    assert found.ending == "latest"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "one of nodes, history and store says what is read: none of them is given"),
+        ({"nodes": "tls://x:1", "store": "d"}, "says what is read: nodes and store"),
+        ({"history": "h", "startingOffset": "x"}, "startingOffset: 'x': there is no such option"),
+        ({"history": "s3a://b/h"}, "history: 's3a://b/h' is not a folder of this machine"),
+        ({"history": "h", "maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger: '0' is not a whole"),
+        ({"history": "h", "maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger: '-1' is not"),
+        (
+            {"history": "h", "failOnDataLoss": "no"},
+            "failOnDataLoss: 'no' is neither true nor false",
+        ),
+        ({"history": "h", "endingOffsets": "now"}, "endingOffsets: 'now' is not JSON"),
+        ({"history": "h", "sites": "a,,b"}, "sites: '' is not a name"),
+        ({"history": "h", "readerName": "a b"}, "readerName: 'a b' is not a name"),
+        ({"nodes": "c.toml", "timeout": "soon"}, "timeout: 'soon' is not a number of seconds"),
+    ],
+)
+def test_a_mistake_in_an_option_of_the_source_is_one_line(
+    options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError) as found:
+        source_options(options)
+    assert said in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "nodes: is missing"),
+        ({"nodes": "c.toml"}, "stagingLocation: is missing"),
+        ({"nodes": "c.toml", "stagingLocation": "hdfs://x/y"}, "stagingLocation: 'hdfs://x/y'"),
+        ({"nodes": "c.toml", "stagingLocation": "d", "group": "a b"}, "group: 'a b' is not a name"),
+        ({"nodes": "c.toml", "stagingLocation": "d", "topic": "a"}, "topic: 'a': there is no such"),
+    ],
+)
+def test_a_mistake_in_an_option_of_the_sink_is_one_line(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        sink_options(options)
+    assert said in str(found.value)
+
+
+def test_rows_are_staged_under_the_checkpoint_unless_a_folder_is_named() -> None:
+    given = {"nodes": "c.toml", "checkpointLocation": "/data/c"}
+    assert sink_options(given).staging == Path("/data/c/ordercast")
+    assert sink_options({**given, "stagingLocation": "/data/s"}).staging == Path("/data/s")

@@ -1,0 +1,68 @@
+"""The format `ordercast` in Spark: it is found by its name, reads in batches, and goes on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ordercast.history.rows import Delivered, History
+from ordercast.history.writer import write_history
+
+
+def write(folder: Path, rows: range) -> None:
+    made = [
+        Delivered(site, n, 1, 1, "alpha", "a", 1, n, n, headers='{"t":"aGk="}', sent_ns=n * 1000)
+        for site in "ab"
+        for n in rows
+    ]
+    write_history(History(deliveries=made), folder)
+
+
+def test_a_history_is_read_as_spark_reads_it(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "h", range(1, 501))
+    found = (
+        spark.read.format("ordercast").option("includeHeaders", "true").load(str(tmp_path / "h"))
+    )
+    columns = ("site", "position", "attempt", "epoch", "group_name", "origin", "seq", "sent_ns")
+    plain = spark.read.parquet(str(tmp_path / "h" / "deliveries"))
+    assert sorted(found.select(*columns).collect()) == sorted(plain.select(*columns).collect())
+    row = found.where("site = 'b' and position = 7").first()
+    assert row is not None
+    assert (bytes(row["headers"]["t"]), row["kind"], row["payload"]) == (b"hi", "delivery", None)
+    assert row["sent_at"].microsecond == 7
+
+
+def test_a_query_reads_in_batches_and_goes_on_behind_its_checkpoint(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(tmp_path / "h", range(1, 31))
+
+    def run() -> list[int]:
+        stream = spark.readStream.format("ordercast").option("maxOffsetsPerTrigger", "20")
+        query = (
+            stream.load(str(tmp_path / "h"))
+            .writeStream.option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "out"), format="parquet")
+        )
+        query.awaitTermination()
+        return [told["numInputRows"] for told in query.recentProgress if told["numInputRows"]]
+
+    assert run() == [20, 20, 20]
+    write(tmp_path / "more", range(31, 36))
+    (tmp_path / "more" / "deliveries").rename(tmp_path / "h" / "deliveries" / "more")
+    assert run() == [10]
+    rows = spark.read.parquet(str(tmp_path / "out")).select("site", "position").collect()
+    assert sorted(map(tuple, rows)) == [(site, n) for site in "ab" for n in range(1, 36)]
+    offsets = (tmp_path / "c" / "offsets" / "3").read_text(encoding="utf-8").splitlines()
+    assert json.loads(offsets[-1]) == {"a": [1, 35], "b": [1, 35]}
+
+
+def test_a_mistake_is_one_line_of_the_error(spark: SparkSession) -> None:
+    wrong = spark.read.format("ordercast").option("subscribes", "x").option("history", "h")
+    with pytest.raises(PySparkException) as found:
+        wrong.load()
+    line = next(line for line in str(found.value).splitlines() if "errors.ConfigError: " in line)
+    assert line.endswith("subscribes: 'x': there is no such option (did you mean 'subscribe'?)")
