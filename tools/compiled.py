@@ -27,7 +27,9 @@ SOURCE = ROOT / "src"
 ROOMS = ("core", "wire", "forest")
 LOOP = ("driver", "networks", "overheard", "place", "recorder", "world")  # of `sim`
 _INTERPRETED = ("msgspec.Struct", "enum.Enum")
-_MYPY = ("--strict", "--ignore-missing-imports", "--explicit-package-bases", "--no-warn-unused-ignores")
+_MYPY = (
+    "--strict", "--ignore-missing-imports", "--explicit-package-bases", "--no-warn-unused-ignores",
+)  # fmt: skip
 
 
 def compiled_modules(source: Path = SOURCE) -> list[str]:
@@ -76,11 +78,14 @@ def _bases(source: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         }
         classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         known |= {node.name: f"{module}.{node.name}" for node in classes}
-        yield module, [
-            (node.name, known.get(base, base))
-            for node in classes
-            for base in (_plain(expression) for expression in node.bases)
-        ]
+        yield (
+            module,
+            [
+                (node.name, known.get(base, base))
+                for node in classes
+                for base in (_plain(expression) for expression in node.bases)
+            ],
+        )
 
 
 def _plain(base: ast.expr) -> str:

@@ -56,9 +56,9 @@ class Debts:
             self._spread(header, peers, members)
 
     def _spread(self, header: Header, peers: Sequence[Site], members: Sequence[Site]) -> None:
-        slim = without_body(header)
+        slim, with_body = without_body(header), dict.fromkeys(members)
         for peer in peers:
-            self._environment.send(peer, UP, header if peer in members else slim)
+            self._environment.send(peer, UP, header if peer in with_body else slim)
 
     def answer(self, origin: Site, final: Final) -> None:
         self._answers[origin, (final.incarnation, final.group, final.seq)] = final

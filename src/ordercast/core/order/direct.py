@@ -71,6 +71,11 @@ class Direct:
     def members(self, batch: Batch) -> tuple[Site, ...]:
         return batch.members or self.structure.members(batch.group)
 
+    def is_member(self, batch: Batch, site: Site) -> bool:
+        if batch.members:
+            return site in batch.members
+        return self.structure.is_member(batch.group, site)
+
     def is_logged(self, batch: Batch) -> bool:
         stream = (batch.origin, batch.incarnation, batch.group)
         return batch.seq <= self._seqs.get(stream, 0)
@@ -123,7 +128,7 @@ class Direct:
         return clock if inside else min(clock, own + FAR_OUTSIDE)
 
     def check_member(self, batch: Batch) -> None:
-        if self.site not in self.members(batch):
+        if not self.is_member(batch, self.site):
             raise PeerMistake(f"a batch to {batch.group!r}, of which {self.site} is no member")
 
     # --- own batches: they get their places in any order, and the site is told in seq order -------

@@ -293,7 +293,7 @@ class Reduction(Domainwide, ABC):
     # --- chaining ---------------------------------------------------------------------------------
 
     def _is_mine(self, batch: Batch) -> bool:
-        return self.site in self.members(batch)
+        return self.is_member(batch, self.site)
 
     def _may_chain(self, batch: Batch) -> bool:
         """Nothing is chained behind a Close. While replaying, a batch for this site is not chained

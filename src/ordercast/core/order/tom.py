@@ -406,7 +406,7 @@ class Tom(Propagation):
 
 def require_prefix(structure: Structure, group: Group) -> None:
     """ConfigError unless the primary's label is the longest common prefix of all members'."""
-    node = structure.labels.ordering_node(structure.members(group))
+    node = structure.ordering_node(group)
     if node != structure.primary(group):
         raise ConfigError(
             f"tom needs primaries by labels (builder 'balanced' or 'greedy'): group {group!r} is"

@@ -125,13 +125,13 @@ class TwoPhase(Direct):
             self.check_member(item.batch)
         elif type(item) is Proposal:
             own = self._own.get((item.incarnation, item.group), {}).get(item.seq)
-            if own is not None and peer not in own.members:
+            if own is not None and not self.is_member(own.batch, peer):
                 raise PeerMistake(f"it proposes for {item.group!r} and is no member")
         elif type(item) is Final:
             stream, number = (peer, item.incarnation, item.group), (item.clock, item.site)
             waiting = self._waiting.get((stream, item.seq))
             if waiting is not None and not waiting.fixed:
-                fixed_by = item.site in self.members(waiting.batch)
+                fixed_by = self.is_member(waiting.batch, item.site)
                 if not fixed_by or number < waiting.number:
                     raise PeerMistake(f"{number} is none of the numbers proposed for its batch")
         else:
