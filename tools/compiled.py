@@ -132,7 +132,7 @@ def _pack(modules: Sequence[str], version: str) -> None:
     from setuptools import setup
     from setuptools.command.build_ext import build_ext
 
-    class Parallel(build_ext):
+    class Parallel(build_ext):  # type: ignore[misc]
         def build_extensions(self) -> None:
             self.compiler.compile = _on_all_cores(self.compiler)
             super().build_extensions()

@@ -69,7 +69,8 @@ def compiled_files(directory: Path, package: Path) -> dict[str, Path]:
     """The companion's extension modules by the names of the modules that they replace."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-        version, digest, modules = (manifest[key] for key in ("version", "digest", "modules"))
+        version, digest = manifest["version"], manifest["digest"]
+        modules = [str(name) for name in manifest["modules"]]
     except (OSError, ValueError, KeyError, TypeError):
         raise StaleCompanionError(f"{directory / MANIFEST} cannot be read") from None
     mine = _version(package)

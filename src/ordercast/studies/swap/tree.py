@@ -33,6 +33,9 @@ class MovingSwap(Protocol):
     def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
         """Take a neighbour's request."""
 
+    def waiting(self) -> int:
+        """The number of requests that wait here and may go on combined."""
+
     def turn(self) -> Sequence[Step]:
         """Combine the requests that wait, and let them go on."""
 
