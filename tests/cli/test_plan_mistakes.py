@@ -205,13 +205,13 @@ def test_a_bad_command_line(
         ),
         pytest.param(["--tie", "a,a"], "tie: site 'a' is listed twice", id="tie-twice"),
         pytest.param(
-            ["--draw", "forest.pdf"],
-            "--draw forest.pdf: the name must end in .svg or .png",
+            ["--draw", "forest.jpg"],
+            "--draw forest.jpg: the name must end in .svg, .png or .pdf",
             id="drawing-of-another-kind",
         ),
         pytest.param(
             ["--draw", "forest"],
-            "--draw forest: the name must end in .svg or .png",
+            "--draw forest: the name must end in .svg, .png or .pdf",
             id="drawing-without-ending",
         ),
     ],
@@ -243,7 +243,7 @@ def test_a_drawing_that_cannot_be_written(
 
 def test_a_mistake_is_reported_before_the_file_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     message = complaint(capsys, "missing.toml", "--draw", "forest.gif")
-    assert message == "--draw forest.gif: the name must end in .svg or .png"
+    assert message == "--draw forest.gif: the name must end in .svg, .png or .pdf"
 
 
 def test_a_mistake_in_a_process_of_its_own_ends_with_2_and_no_traceback(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_names_may_be_as_long_and_odd_as_the_contract_says() -> None:
         ),
         (
             '[groups]\nx = ["a"]\n[speed]\nx = 1',
-            "g.toml: unknown key 'speed' (known: sites, groups, rates)",
+            "g.toml: unknown key 'speed' (known: sites, groups, rates, tree)",
         ),
         ('[groups]\nx = "a"', "g.toml: groups.x: must be a list of sites, not 'a'"),
         ("[groups]\nx = []", "g.toml: groups.x: has no members"),

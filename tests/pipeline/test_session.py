@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ordercast.pipeline import session
+from ordercast.pipeline import interrupts
 
 
 class Interrupted:
@@ -19,7 +19,7 @@ class Interrupted:
 
 
 def interrupted_while_forgetting(number: signal.Signals) -> None:
-    with session._interruptible():
+    with interrupts.interruptible():
         held = [Interrupted(number)]
         held.clear()
         threading.Event().wait(30)

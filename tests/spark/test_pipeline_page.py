@@ -1,4 +1,4 @@
-"""docs/pipeline.md and the notebook, executed in order on the suite's session, and what they show.
+"""docs/pipeline.md and the notebooks, executed in order on the suite's session, and what they show.
 
 Commands of the page run in this process, in one directory, as a reader would type them. Of what is
 printed, verdicts and counts of messages must be as shown; other numbers measure a protocol or a
@@ -8,21 +8,23 @@ machine, and of those lines the words must be. A line `...` stands for any numbe
 import contextlib
 import io
 import json
+import os
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from pyspark.sql import SparkSession
 
 from ordercast.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
-NOTEBOOK = json.loads((ROOT / "examples" / "pipeline.ipynb").read_text(encoding="utf-8"))
+NOTEBOOKS = ROOT / "examples" / "notebooks"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d[\d.,]*")
 VARIES = ("network", "frames", "latency", "time", "hash", "judged in", "points", "±")
@@ -82,24 +84,32 @@ def test_the_page_shows_what_its_commands_print(spark: SparkSession, checkout: P
     assert compared == 6
 
 
-def code_cells() -> Iterator[dict[str, Any]]:
-    return (cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code")
+def printed_by(cell: Any) -> str:
+    return "".join("".join(out["text"]) for out in cell["outputs"] if out.get("name") == "stdout")
 
 
-def test_the_notebook_runs_and_prints_what_is_kept_in_it(
-    spark: SparkSession, checkout: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda file: file.stem)
+def test_a_notebook_runs_and_prints_what_is_kept_in_it(
+    notebook: Path, connect: str, tmp_path: Path
 ) -> None:
-    assert spark.version
-    assert checkout.exists()
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    space: dict[str, Any] = {}
-    for cell in code_cells():
-        code = "".join(cell["source"]).replace("plt.show()", "figures = plt.get_fignums()")
-        printed = executed("python", code, space)
-        kept = "".join("".join(out["text"]) for out in cell["outputs"] if "text" in out)
-        assert shown_as(printed, kept) if kept else printed == "", f"{code}\nprints\n{printed}"
-    assert len(space["figures"]) == 1
-    space["plt"].close("all")
+    """In a kernel of its own, as a client of the suite's session."""
+    text = notebook.read_text(encoding="utf-8")
+    cells: Any = nbformat.from_dict
+    kept, copy = cells(json.loads(text)), cells(json.loads(text))
+    environment = {**os.environ, "SPARK_REMOTE": connect, "IPYTHONDIR": str(tmp_path / "ipython")}
+    client = NotebookClient(copy, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute(env=environment)
+    compared = 0
+    for before, after in zip(kept.cells, copy.cells, strict=True):
+        if before.cell_type == "code":
+            shown, printed = printed_by(before), printed_by(after)
+            assert shown_as(printed, shown) if shown else printed == "", (
+                f"{before.source}: {printed}"
+            )
+            compared += bool(shown)
+            drawn = [out for out in after.outputs if "image/png" in out.get("data", {})]
+            assert len(drawn) == before.source.count("plt.show()")
+    assert compared >= 2
 
 
 def test_what_differs_is_noticed() -> None:

@@ -66,6 +66,15 @@ def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_pat
     assert papers.figure(tmp_path, "gs-graph1") == tmp_path / "gs-graph1.png"
     assert not shown["gs-graph2"]["findings"]
 
+    without = tmp_path / "processes"
+    (same, _) = reproduce(None, small, without, quick=True)
+    assert same.findings == first.findings
+    assert same.results.as_frame(spark).count() == len(rows)
+    for name in ("gs-graph1", "gs-graph3"):
+        for ending in ("csv", "parquet", "png", "svg", "pdf"):
+            file = f"{name}.{ending}"
+            assert (without / file).read_bytes() == (tmp_path / file).read_bytes(), file
+
     waves = list((tmp_path / "rows" / "gs-forests" / "rows").iterdir())
     before = (tmp_path / "gs-graph1.csv").read_bytes()
     (tmp_path / "gs-graph1.csv").unlink()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ordercast.pipeline.sweep import sweep
+from ordercast.pipeline.grids import sweep
 from ordercast.pipeline.sweeps.spec import parse_spec
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.reproduction import AGREES

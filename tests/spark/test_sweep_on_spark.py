@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from ordercast.cli import main
 from ordercast.history.reader import read_history
-from ordercast.pipeline.sweep import SweepResult, sweep
+from ordercast.pipeline.grids import SweepResult, sweep
 from ordercast.pipeline.sweeps import rounds
 from ordercast.pipeline.sweeps.spec import parse_spec
 from ordercast.pipeline.sweeps.subject import Measured
@@ -70,7 +70,9 @@ def rows(out: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_rows_are_identical_with_1_2_and_7_partitions(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_are_identical_with_1_2_and_7_partitions_and_in_processes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     tables = {}
     for partitions in (1, 2, 7):
         result = run(spark, SIM, tmp_path / str(partitions), partitions)
@@ -80,13 +82,19 @@ def test_rows_are_identical_with_1_2_and_7_partitions(spark: SparkSession, tmp_p
     assert len({row["history_hash"] for row in tables[1]}) == 12
     assert tables[1] == tables[2] == tables[7]
     assert deliveries(tmp_path / "1") == deliveries(tmp_path / "7")
+    without = sweep(None, parse_spec(SIM, source="s.toml"), tmp_path / "processes", partitions=2)
+    assert without.ok
+    for name in ("results.csv", "results.parquet", "table.csv", "runs.parquet"):
+        files = [(tmp_path / place / name).read_bytes() for place in ("7", "processes")]
+        assert files[0] == files[1], name
+    assert deliveries(tmp_path / "processes") == deliveries(tmp_path / "7")
 
 
 IN_A_CLUSTER = """
 import sys
 from pathlib import Path
 from ordercast.pipeline.session import open_session
-from ordercast.pipeline.sweep import sweep
+from ordercast.pipeline.grids import sweep
 from ordercast.pipeline.sweeps.spec import parse_spec
 
 with open_session(

@@ -12,6 +12,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.pipeline.sweeps.subject import subject_of
 from ordercast.studies.catalogue import CATALOGUE, named
+from ordercast.studies.facts import Section, summary
 from ordercast.studies.fits import correlation
 from ordercast.studies.gs.findings import (
     depth_findings,
@@ -20,7 +21,7 @@ from ordercast.studies.gs.findings import (
     table2_findings,
     under_load_findings,
 )
-from ordercast.studies.page import Section, headline, page, quick_parameters, summary
+from ordercast.studies.page import headline, page, quick_parameters
 from ordercast.studies.reproduction import (
     AGREES,
     DIFFERS,
@@ -35,10 +36,10 @@ from ordercast.studies.stab.rounds import tracked
 
 DOCUMENTED = [
     "gs-table1", "gs-table2", "gs-graph1", "gs-graph2", "gs-graph3", "gs-graph4", "gs-graph5",
-    "gs-exponential", "gs-load", "gs-setup", "tom-table1", "tom-figure5", "swap-latency",
-    "swap-locality", "stab-table1", "stab-table4", "stab-figure6", "stab-figure7",
-    "stab-figure8", "stab-figure9", "stab-figure10", "stab-scale", "stab-load", "stab-trigger",
-    "scale-forest",
+    "gs-exponential", "gs-load", "gs-setup", "gs-change", "gs-failure", "tom-table1",
+    "tom-figure5", "tom-given", "tom-rings", "tom-loss", "swap-latency", "swap-locality",
+    "stab-table1", "stab-table4", "stab-figure6", "stab-figure7", "stab-figure8",
+    "stab-figure9", "stab-figure10", "stab-scale", "stab-load", "stab-trigger", "scale-forest",
 ]  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> N
     assert points
     verb = "stability" if name.startswith("stab-") else "plan"
     own = {"network", "members", "busy", "loss", "limit", "messages", "sources", "sent_by",
-           "shape", "requests", "senders", "rate"}  # fmt: skip
+           "shape", "requests", "senders", "rate", "crashes", "hit", "where"}  # fmt: skip
     for config in points:
         drawn = {k: v for k, v in config.items() if k not in own}
         for option, value in drawn.items():

@@ -8,7 +8,12 @@ from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.cli.spark_options import session_options, spark_arguments
+from ordercast.cli.spark_options import (
+    SPARK_OPTIONS,
+    refuse_spark_options,
+    session_options,
+    spark_arguments,
+)
 from ordercast.model.verb_options import flag_of
 from ordercast.sim.trace.exports import require_writable
 
@@ -30,7 +35,7 @@ exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be rea
 ENGINES = ("spark", "memory", "auto")
 _SMALL = 5_000_000  # rows
 _IN_MEMORY = 2_000_000  # rows, about a gigabyte: up to so many 'auto' takes one process
-SPARK_OPTIONS = ("violations", "master", "memory", "conf", "packages", "py_files")
+_NEED_SPARK = ("violations", *SPARK_OPTIONS)
 _HINT = 100_000  # rows, judged in less than a second by one process
 
 
@@ -77,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _chosen(args: argparse.Namespace) -> str:
     """By size; what only Spark can do, Spark does."""
-    needed = next((name for name in SPARK_OPTIONS if getattr(args, name)), None)
+    needed = next((name for name in _NEED_SPARK if getattr(args, name)), None)
     if needed is None and "://" not in args.history:
         from ordercast.history.reader import count_rows
 
@@ -109,9 +114,7 @@ def _in_memory(args: argparse.Namespace) -> dict[str, Any]:
     from ordercast.check.runs import choose_runs, named_runs, require_runs
     from ordercast.history.reader import read_history
 
-    for name in SPARK_OPTIONS:
-        if getattr(args, name):
-            raise UsageError(f"{flag_of(name)} needs --engine spark")
+    refuse_spark_options(args, _NEED_SPARK)
     with ProgressLine(0.0) as lines:
         lines.show(f"reading {args.history}")
         history = read_history(Path(args.history))
@@ -133,7 +136,7 @@ def _on_spark(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError(f"--violations {args.violations}: is there already")
     place = check_place(args.history)  # what is wrong with it is told before Spark starts
     rows = _SMALL if place.groups is None else sum(group.rows for group in place.groups)
-    if rows <= _HINT and open_already(sql) is None and not any(map(vars(args).get, SPARK_OPTIONS)):
+    if rows <= _HINT and open_already(sql) is None and not any(map(vars(args).get, _NEED_SPARK)):
         print(
             f"{rows:,} rows: --engine memory judges so few before Spark has started",
             file=sys.stderr, flush=True,

@@ -34,7 +34,7 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import GroupTable
 from ordercast.net.export.history import Exported, collect
 from ordercast.plan.advice import Plan, advise
-from ordercast.plan.canvas import ENDINGS, can_draw, require_drawable
+from ordercast.plan.canvas import can_draw, require_drawable
 from ordercast.plan.report import as_json, tree
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ def _draw(table: GroupTable, folder: Path) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {folder}: {reason(error)}") from None
-    files = [str(folder / f"figure3{ending}") for ending in ENDINGS]
+    files = [str(folder / f"figure3{ending}") for ending in (".svg", ".png")]
     for file in files:
         require_drawable(file, "--out")
         draw(build_greedy(table, tie=FIGURE_3_TIE), table, file)

@@ -11,7 +11,7 @@ from ordercast.plan.protocols import advise_protocol
 from ordercast.plan.report import as_json, as_text, trade_off_lines
 from ordercast.plan.trade_off import Step, trade_off
 from ordercast.sim.network_model import model_of
-from ordercast.sim.networks import parse_network
+from ordercast.sim.networks import parse_network, with_network_tree
 
 DESCRIPTION = """\
 Choose the propagation forest and the ordering protocol for the groups of a file (TOML,
@@ -40,8 +40,9 @@ def run(args: argparse.Namespace) -> int:
 
         require_drawable(args.draw)
     started = time.perf_counter()
-    table = group_table(args.groups)
-    model = model_of(parse_network(args.network, read_text), table.sites)
+    network = parse_network(args.network, read_text)
+    table = with_network_tree(group_table(args.groups), args.builder, network)
+    model = model_of(network, table.sites)
     plan = advise(
         table,
         builder=args.builder,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
-from ordercast.cli.spark_options import session_options, spark_arguments
+from ordercast.cli.spark_options import engine, engine_argument, spark_arguments
 from ordercast.cli.sweep import keeping, progress
 from ordercast.pipeline.progress import above_progress
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ordercast.studies.runner import Reproduced
 
 DESCRIPTION = """\
-Redo the tables and figures of the papers on Spark, and set each beside what its paper
-says about it: NAME.csv, NAME.parquet and NAME.png for each, and index.html with all of
-them. What is done is kept, and the same command goes on where an interrupted one ended."""
+Redo the tables and figures of the papers on Spark (or without Java, with --engine
+processes), and set each beside what its paper says about it: NAME.csv, NAME.parquet and
+the figure as NAME.png, .svg and .pdf for each, and index.html with all of them.
+What is done is kept, and the same command goes on where an interrupted one ended."""
 
 EXAMPLE = """\
 example:
@@ -43,11 +44,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="tell what there is, and run nothing")
     parser.add_argument("--quick", action="store_true", help="fewer points and runs: minutes")
     parser.add_argument("--out", metavar="DIR", default="out", help="where they go (default: out)")
+    engine_argument(parser)
     spark_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.pipeline.session import open_session
     from ordercast.studies.catalogue import named
     from ordercast.studies.figures import require_figures
     from ordercast.studies.runner import INDEX, reproduce
@@ -58,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
     require_figures()
     out = Path(args.out)
     begun, count = time.monotonic(), progress()
-    session = open_session("ordercast reproduce", brief=True, **session_options(args))
-    with session as spark, keeping(out):
+    with engine(args, "ordercast reproduce", brief=True) as spark, keeping(out):
         done = reproduce(
             spark, wanted, out, quick=args.quick, tell=None if args.json else _tell_above,
             progress=lambda name, *runs: count(f"{name}: ", *runs),

@@ -1,4 +1,4 @@
-"""`ordercast sweep SPEC`: a grid of plans or simulations on Spark, with means and intervals."""
+"""`ordercast sweep SPEC`: a grid of plans or simulations, with means and intervals."""
 
 import argparse
 import sys
@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.cli.spark_options import session_options, spark_arguments
+from ordercast.cli.spark_options import engine, engine_argument, spark_arguments
 from ordercast.cli.sweep_table import result_lines
 from ordercast.pipeline.progress import above_progress
 
 if TYPE_CHECKING:
-    from ordercast.pipeline.sweep import SweepResult
+    from ordercast.pipeline.grids import SweepResult
 
 DESCRIPTION = """\
 Run every point of a grid as often as a spec file says, on Spark: on this machine, or
-on the cluster that --master names. Each measure gets its mean and 95 % interval.
+on the cluster that --master names (or without Java, with --engine processes). Each
+measure gets its mean and 95 % interval.
 Runs have seeds of their own, so the results do not depend on who did what; what is
 done is kept, and the same command goes on where an interrupted one ended."""
 
@@ -39,6 +40,7 @@ example:
 
   ordercast sweep sweep.toml --out results"""
 
+_PIXELS_PER_INCH = 160
 _QUIET_S = 3.0  # between two lines about progress
 
 
@@ -47,28 +49,43 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", default="out", help="where results go (default: out)"
     )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw every measure that varies (.svg, .png or .pdf)"
+    )
+    engine_argument(parser)
     spark_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.pipeline.session import open_session
-    from ordercast.pipeline.sweep import points_of, sweep
+    from ordercast.pipeline.grids import points_of, sweep
     from ordercast.pipeline.sweeps.spec import read_spec
+    from ordercast.plan.canvas import require_drawable
 
     spec = read_spec(args.spec)
     points_of(spec)  # what cannot work is told before Spark starts
+    if args.plot is not None:
+        require_drawable(args.plot, "--plot")
     out = Path(args.out)
-    session = open_session(
-        "ordercast sweep", **session_options(args),
-        brief=not spec.history,  # the JVM works hard for an audit only
-    )  # fmt: skip
-    with session as spark, keeping(out):
+    # The JVM works hard for an audit only.
+    with engine(args, "ordercast sweep", brief=not spec.history) as spark, keeping(out):
         result = sweep(spark, spec, out, progress=partial(progress(), ""))
+    if args.plot is not None:
+        _plot(result, args.plot)
     if args.json:
-        print_json(result.as_json())
+        print_json({**result.as_json(), **({} if args.plot is None else {"plot": args.plot})})
     else:
         print(as_text(result))
+        if args.plot is not None:
+            print(f"drawn: {args.plot}")
     return GOOD if result.ok else INCOMPLETE
+
+
+def _plot(result: "SweepResult", path: str) -> None:
+    from ordercast.plan.canvas import save, style
+    from ordercast.studies.sweep_plot import sweep_figure
+
+    with style():
+        save(sweep_figure(result.results), path, _PIXELS_PER_INCH)
 
 
 @contextmanager

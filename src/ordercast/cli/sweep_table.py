@@ -1,4 +1,5 @@
-"""The results of a sweep on the screen: a line for each point, a column for each measure.
+"""The results of a sweep on the screen: a line for each point, a column for each measure
+with its unit.
 
 Columns that do not fit beside each other follow in a further block of lines.
 """
@@ -16,22 +17,28 @@ _NARROWEST = 80
 
 def result_lines(results: "Results", width: int | None = None) -> list[str]:
     """`width`: of the screen, in characters (default: the terminal's)."""
+    from ordercast.pipeline.sweeps.units import unit_of
     from ordercast.plan.report import aligned
 
     if width is None:
         width = max(_NARROWEST, shutil.get_terminal_size((100, 24)).columns)
-    points = _by_point(results)
+    points = results.points()
     if not points:
         return []
     same = _same_everywhere(points)
     varying = [n for n in results.parameters if len({str(p.get(n)) for p, _ in points}) > 1]
     measures = dict.fromkeys(name for _, rows in points for name in rows if name not in same)
     shown = points[:_POINTS]
-    left = [varying, *([str(config.get(n, "")) for n in varying] for config, _ in shown)]
-    columns = [[name, *(_cell(rows.get(name)) for _, rows in shown)] for name in measures]
+    blank = [""] * len(varying)
+    left = [varying, blank, *([str(config.get(n, "")) for n in varying] for config, _ in shown)]
+    columns = [
+        [name, unit_of(name), *(_cell(rows.get(name)) for _, rows in shown)] for name in measures
+    ]
     lines: list[str] = []
     for block in _blocks(left, columns, width):
         rows = [[*cells, *(column[n] for column in block)] for n, cells in enumerate(left)]
+        if not any(rows[1]):
+            del rows[1]
         lines += ["", *aligned(rows, left=range(len(varying)))]
     if len(points) > len(shown):
         lines.append(f"... {len(points) - len(shown):,} more points")
@@ -40,16 +47,6 @@ def result_lines(results: "Results", width: int | None = None) -> list[str]:
         lines += ["", f"the same in all runs: {told}"]
     lines.append(f"{_runs(points)}; ± is half of a 95 % interval")
     return lines[1:] if lines[0] == "" else lines
-
-
-def _by_point(
-    results: "Results",
-) -> "list[tuple[Mapping[str, Any], dict[str, ResultRow]]]":
-    found: dict[str, tuple[Mapping[str, Any], dict[str, ResultRow]]] = {}
-    for row in results.rows:
-        place = found.setdefault(repr(sorted(row.parameters.items())), (row.parameters, {}))
-        place[1][row.measure] = row
-    return list(found.values())
 
 
 def _same_everywhere(

@@ -20,7 +20,7 @@ Pair: TypeAlias = tuple[Site, Site]  # sorted: both ways are one
 
 MAX_RATE = 1e12  # messages per second; sums of rates stay far from what a float cannot hold
 
-_KEYS = ("sites", "groups", "rates")
+_KEYS = ("sites", "groups", "rates", "tree")
 
 
 def pair(a: Site, b: Site) -> Pair:
@@ -29,11 +29,13 @@ def pair(a: Site, b: Site) -> Pair:
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """Groups by name with their members; sites in no group are allowed; a rate is 1.0 if absent."""
+    """Groups by name with their members; sites in no group are allowed; a rate is 1.0 if absent.
+    `tree`: of each site the one above it, for the builder `given`; a root has none."""
 
     sites: tuple[Site, ...]
     groups: Mapping[Group, tuple[Site, ...]]
     rates: Mapping[Group, float] = field(default_factory=dict)
+    tree: Mapping[Site, Site] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -42,6 +44,7 @@ class GroupTable:
         *,
         sites: Sequence[Site] | None = None,
         rates: Mapping[Group, float] | None = None,
+        tree: Mapping[Site, Site] | None = None,
     ) -> "GroupTable":
         """A checked table from plain data; the errors are those of a groups file."""
         data: dict[str, Any] = {
@@ -51,6 +54,8 @@ class GroupTable:
             data["sites"] = list(require_list(sites, "sites"))
         if rates is not None:
             data["rates"] = dict(rates)
+        if tree is not None:
+            data["tree"] = dict(tree)
         return _table(data, "groups")
 
     def rate(self, group: Group) -> float:
@@ -98,7 +103,7 @@ def _table(data: Mapping[str, Any], source: str) -> GroupTable:
     groups = _groups(data["groups"], source)
     sites = _sites(data.get("sites"), groups, source)
     rates = _rates(data.get("rates", {}), groups, source)
-    return GroupTable(sites, groups, rates)
+    return GroupTable(sites, groups, rates, _tree(data.get("tree", {}), sites, source))
 
 
 def _groups(data: Any, source: str) -> dict[Group, tuple[Site, ...]]:
@@ -166,3 +171,34 @@ def _rates(data: Any, groups: Mapping[Group, tuple[Site, ...]], source: str) -> 
             raise ConfigError(f"{where}: {shown(rate)} is not a rate ({limits})")
         rates[group] = float(rate)
     return rates
+
+
+def _tree(data: Any, sites: Sequence[Site], source: str) -> dict[Site, Site]:
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"{source}: 'tree' must be a table of site = the site above it, not {shown(data)}"
+        )
+    known = set(sites)
+    tree: dict[Site, Site] = {}
+    for site, above in data.items():
+        where = f"{source}: tree.{site}"
+        for each in (site, above):
+            if not isinstance(each, str) or each not in known:
+                hint = nearest(each, sites) if isinstance(each, str) else ""
+                raise ConfigError(f"{where}: there is no site {shown(each)}{hint}")
+        tree[site] = above
+    _require_no_circle(tree, source)
+    return tree
+
+
+def _require_no_circle(tree: Mapping[Site, Site], source: str) -> None:
+    done: set[Site] = set()  # sites from which a root is reached
+    for site in tree:
+        path: dict[Site, None] = {}
+        at: Site | None = site
+        while at is not None and at not in done:
+            if at in path:
+                raise ConfigError(f"{source}: tree.{at}: the site is above itself")
+            path[at] = None
+            at = tree.get(at)
+        done.update(path)

@@ -11,15 +11,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ordercast.pipeline.audits.audit import AuditResult as AuditResult
     from ordercast.pipeline.audits.audit import audit as audit
+    from ordercast.pipeline.audits.frames import HistoryFrames as HistoryFrames
+    from ordercast.pipeline.audits.frames import read_history as read_history
+    from ordercast.pipeline.grids import SweepResult as SweepResult
+    from ordercast.pipeline.grids import sweep as sweep
     from ordercast.pipeline.session import open_session as open_session
+    from ordercast.pipeline.sweeps.results import Results as Results
+    from ordercast.pipeline.sweeps.spec import SweepSpec as SweepSpec
+    from ordercast.pipeline.sweeps.spec import parse_spec as parse_spec
+    from ordercast.pipeline.sweeps.spec import read_spec as read_spec
 
 _PLACES = {
     "AuditResult": "ordercast.pipeline.audits.audit",
+    "HistoryFrames": "ordercast.pipeline.audits.frames",
+    "Results": "ordercast.pipeline.sweeps.results",
+    "SweepResult": "ordercast.pipeline.grids",
+    "SweepSpec": "ordercast.pipeline.sweeps.spec",
     "audit": "ordercast.pipeline.audits.audit",
     "open_session": "ordercast.pipeline.session",
+    "parse_spec": "ordercast.pipeline.sweeps.spec",
+    "read_history": "ordercast.pipeline.audits.frames",
+    "read_spec": "ordercast.pipeline.sweeps.spec",
+    "sweep": "ordercast.pipeline.grids",
 }
 
-__all__ = ["AuditResult", "audit", "open_session"]
+__all__ = [
+    "AuditResult", "HistoryFrames", "Results", "SweepResult", "SweepSpec", "audit", "open_session",
+    "parse_spec", "read_history", "read_spec", "sweep",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,6 @@ package is told in one line.
 """
 
 import importlib
-import logging
 import os
 import re
 import signal
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.interrupts import held_interrupts, interruptible, quiet_interrupts
 from ordercast.pipeline.java import Java, require_java
 from ordercast.pipeline.progress import saying, show_progress
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 _QUIET = Path(__file__).with_name("log4j2.properties")
-_AGAIN_S = 0.05
 _SHUFFLES = "spark.sql.shuffle.partitions"
 _MEMORY = re.compile(r"[1-9]\d*[kmgtKMGT]")
 
@@ -46,15 +45,19 @@ def open_session(
 ) -> Iterator["SparkSession"]:
     """A session for a verb; where this process has one already, that one, and it stays open.
 
-    `master`: of a cluster, or `sc://…` for a Spark Connect server; here by default. `memory` is the
-    JVM's. `conf`: settings of Spark, which win over ours. `progress`: a bar on standard error
-    (default: when that is a terminal), and words while Spark starts (default: yes). `tell`: say on
-    standard error which Java is used. `brief`: for little work, where a JVM that compiles quickly
-    rather than well takes half the time.
+    `master`: of a cluster, or `sc://…` for a Spark Connect server; by default what SPARK_REMOTE in
+    the environment names, else here. `memory` is the JVM's. `conf`: settings of Spark, which win
+    over ours. `progress`: a bar on standard error (default: when that is a terminal), and words
+    while Spark starts (default: yes). `tell`: say on standard error which Java is used. `brief`:
+    for little work, where a JVM that compiles quickly rather than well takes half the time.
+
+    Raises ConfigError, in one line: without Spark or Java, where Spark does not start, and for what
+    Spark throws within the block.
     """
     sql = require_pyspark()
     if memory is not None and not _MEMORY.fullmatch(memory):
         raise ConfigError(f"--memory: {memory!r} is not a size like 2g or 512m")
+    master = master or os.environ.get("SPARK_REMOTE")
     bar = sys.stderr.isatty() if progress is None else progress
     active = open_already(sql)
     if active is not None:
@@ -62,7 +65,7 @@ def open_session(
             yield active
     elif (master or "").startswith("sc://"):
         with (
-            _interruptible(),
+            interruptible(),
             _connected(sql, app, str(master), conf or {}) as session,
             _one_line_errors(),
             show_progress(session) if bar else nullcontext(),
@@ -75,8 +78,8 @@ def open_session(
         chosen = (master or DEFAULT_MASTER, memory or DEFAULT_MEMORY, conf or {})
         starting = nullcontext() if progress is False else saying("starting Spark")
         with (
-            _interruptible(),
-            _quiet_interrupts(),
+            interruptible(),
+            quiet_interrupts(),
             _started(sql, app, java, *chosen, brief, starting) as session,
             _one_line_errors(),
             show_progress(session) if bar else nullcontext(),
@@ -94,62 +97,23 @@ def open_already(sql: Any) -> "SparkSession | None":
     return active
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM ends the work as Ctrl-C does: in order, with nothing left behind.
-
-    The bridge to the JVM talks to it where Python forgets an object. An exception there goes no
-    further: it would be printed, and the interrupt lost. So the interrupt is raised again.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    def unraisable(lost: Any) -> None:
-        if lost.exc_type is KeyboardInterrupt:
-            main = threading.main_thread().ident or 0
-            again = (main, signal.SIGINT)
-            threading.Timer(_AGAIN_S, signal.pthread_kill, again).start()  # not within this hook
-        else:
-            hook(lost)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    hook, sys.unraisablehook = sys.unraisablehook, unraisable
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _held_interrupts() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM wait until a JVM that is being started can be ended."""
-    held: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield held
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda n, _: held.append(n)) for number in numbers]
-    try:
-        yield held
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-
-
 def require_pyspark() -> Any:
     """`pyspark.sql`, or the one line that says how to get it."""
+    # Arrow functions need the others, and fail late.
+    return _required("this needs Spark", "pandas", "pyarrow", "numpy", "pyspark.sql")
+
+
+def require_tables() -> None:
+    """What results and their intervals need, also without Spark."""
+    _required("this needs tables and statistics", "pyarrow", "numpy", "scipy.special")
+
+
+def _required(what: str, *names: str) -> Any:
     try:
-        for name in ("pandas", "pyarrow", "numpy"):  # Arrow functions need them, and fail late
-            importlib.import_module(name)
-        return importlib.import_module("pyspark.sql")
+        return [importlib.import_module(name) for name in names][-1]
     except ImportError as error:
         raise ConfigError(
-            f"this needs Spark, which the extra 'spark' brings ({error.name} is missing):"
+            f"{what}, which the extra 'spark' brings ({error.name} is missing):"
             " pip install 'ordercast[spark]'"
         ) from None
 
@@ -179,26 +143,6 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except kinds as error:
         raise ConfigError(f"Spark failed: {_essence(str(error))}") from error
-
-
-@contextmanager
-def _quiet_interrupts() -> Iterator[None]:
-    """Ctrl-C ends the work with KeyboardInterrupt and nothing else.
-
-    The bridge to the JVM logs a page about every interrupted call, by its own loggers and by the
-    root one. It also does so when the session is closed after an error: then the silence stays.
-    """
-    root, bridge = logging.getLogger(), logging.getLogger("py4j")
-    level = bridge.level
-    root.addFilter(_not_the_bridge)
-    bridge.setLevel(logging.CRITICAL + 1)
-    yield
-    root.removeFilter(_not_the_bridge)
-    bridge.setLevel(level)
-
-
-def _not_the_bridge(record: logging.LogRecord) -> bool:
-    return "py4j" not in record.pathname
 
 
 def _version() -> str:
@@ -244,7 +188,7 @@ def _started(
         if master.startswith("local"):
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings |= conf
-        with log.open("wb") as said, starting, _held_interrupts() as held:
+        with log.open("wb") as said, starting, held_interrupts() as held:
             session, gateway = _start(sql, settings, said, log)
         # Spark's own handler talks to the JVM while the main thread does: that ends in a traceback.
         if threading.current_thread() is threading.main_thread():

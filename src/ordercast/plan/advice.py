@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ordercast.forest.cyclic import cyclic_components
 from ordercast.forest.forest import Forest
+from ordercast.forest.given import GIVEN
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import Metrics
 from ordercast.model.errors import ConfigError
@@ -87,7 +88,7 @@ def check_options(
     builder: str, objective: str, branching: int | None, tie: Sequence[Site] = ()
 ) -> None:
     """Refuse what makes no sense before any work is done."""
-    known = (*NAMED, AUTO)
+    known = (*NAMED, GIVEN, AUTO)
     if builder not in known:
         raise ConfigError(f"builder: there is no builder {builder!r}{nearest(builder, known)}")
     if objective not in EVERY_OBJECTIVE:
@@ -110,4 +111,4 @@ def rank(values: Values, objective: str, builder: str) -> tuple[float, ...]:
     """The objective, then the others, then the simplest; rounding noise decides nothing."""
     others = [name for name in OBJECTIVES if name != objective]
     found = [values.of(name) for name in (objective, *others)]
-    return (*(float(f"{round(value, 12):.9g}") for value in found), NAMED.index(builder))
+    return (*(float(f"{round(value, 12):.9g}") for value in found), (*NAMED, GIVEN).index(builder))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest, numbers_of
+from ordercast.forest.given import GIVEN, build_given
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metagroups import BALANCED as METAGROUPS_BALANCED
@@ -16,7 +17,7 @@ from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.objectives import LAN, NetworkModel, Values, evaluate, unit_rate
 
 BUILDERS = ("star", "greedy", "balanced")  # the simplest first: equal ones are chosen in this order
-NAMED = (*BUILDERS, METAGROUPS, METAGROUPS_BALANCED)  # those that can be asked for
+NAMED = (*BUILDERS, METAGROUPS, METAGROUPS_BALANCED)  # those that a cluster can be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ def build_candidates(
             table, branching=branching, cost=cost, partitioner=partitioner
         ),
         METAGROUPS: lambda: build_metagroups(table),
+        GIVEN: lambda: build_given(table),
         METAGROUPS_BALANCED: lambda: build_metagroups(
             table, METAGROUPS_BALANCED, partitioner=partitioner
         ),

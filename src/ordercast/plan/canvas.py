@@ -15,7 +15,12 @@ from ordercast.model.errors import ConfigError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ENDINGS = (".svg", ".png")
+ENDINGS = (".svg", ".png", ".pdf")
+_NOTHING_SAID = {  # the fields that would name a date or a release
+    ".svg": ("Creator", "Date", "Format", "Type"),
+    ".png": ("Software",),
+    ".pdf": ("Creator", "Producer", "CreationDate"),
+}
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -24,6 +29,7 @@ _STYLE: dict[Any, Any] = {
     "font.size": 9.0,
     "svg.fonttype": "none",  # text stays text: it can be searched and selected
     "svg.hashsalt": "ordercast",
+    "pdf.fonttype": 42,  # letters as letters in a PDF, too
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.facecolor": "white",
@@ -38,7 +44,9 @@ def require_drawable(path: str, option: str = "--draw") -> None:
     """Say what stands in the way of a drawing before any work is done."""
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
-        raise ConfigError(f"{option} {path}: the name must end in {' or '.join(ENDINGS)}")
+        raise ConfigError(
+            f"{option} {path}: the name must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+        )
     if not can_draw():
         raise ConfigError(
             f"{option} {path}: drawing needs the extra 'plot' (pip install 'ordercast[plot]')"
@@ -66,9 +74,8 @@ def save(figure: "Figure", path: str, pixels_per_inch: int = 110) -> None:
     target = Path(path)
     ending = target.suffix.lower()
     draft = target.with_name(f".ordercast-{os.getpid()}{ending}")
-    said = ("Creator", "Date", "Format", "Type") if ending == ".svg" else ("Software",)
     try:
-        figure.savefig(draft, dpi=pixels_per_inch, metadata=dict.fromkeys(said))
+        figure.savefig(draft, dpi=pixels_per_inch, metadata=dict.fromkeys(_NOTHING_SAID[ending]))
         draft.replace(target)
     except OSError as error:
         raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None

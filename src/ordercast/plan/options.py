@@ -1,14 +1,16 @@
 """The options of `ordercast plan`: one table for the command line and sweeps."""
 
+from ordercast.forest.given import GIVEN
 from ordercast.model.verb_options import Flag, Names, Notation, VerbOption, WholeNumber, Word
 from ordercast.plan.advice import AUTO
 from ordercast.plan.candidates import NAMED
 from ordercast.plan.objectives import EVERY_OBJECTIVE
 
-BUILDER_NAMES = (*NAMED, AUTO)
+BUILDER_NAMES = (*NAMED, GIVEN, AUTO)
 TABLE = (
     VerbOption("builder", Word(BUILDER_NAMES),
-               "greedy, star, balanced or auto (default: auto, the best by the objective)", "NAME",
+               "greedy, star, balanced, given (a tree) or auto (default: auto, the best by the"
+               " objective)", "NAME",
                default=AUTO),
     VerbOption("objective", Word(EVERY_OBJECTIVE),
                "delay, load, messages or, between them, mixed (default: delay)", "NAME",

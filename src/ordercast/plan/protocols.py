@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.forest.forest import numbers_of
+from ordercast.forest.given import GIVEN
 from ordercast.forest.indexed import IndexedTable
 from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.advice import AUTO, Plan, rank
@@ -186,7 +187,8 @@ def _forests(
     wanted = PROTOCOLS[protocol].builders
     if not wanted:
         return [plan.chosen]
-    usable = [forests[name] for name in wanted if name in forests]
+    wanted_here = (*wanted, GIVEN) if PROTOCOLS[protocol].given else wanted
+    usable = [forests[name] for name in wanted_here if name in forests]
     if usable or len(table.sites) > _BUILD_MORE:
         return usable
     built = build_candidates(

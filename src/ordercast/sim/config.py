@@ -15,7 +15,7 @@ from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
 from ordercast.plan.advice import check_options
 from ordercast.sim.faults import Faults, check_faults, cuts_links, excludes_sites
-from ordercast.sim.networks import LanSpec, NetworkSpec, check_network
+from ordercast.sim.networks import LanSpec, NetworkSpec, check_network, with_network_tree
 
 LEVELS = ("safe", "agreed")
 POLICIES = ("exclude", "wait")
@@ -63,6 +63,11 @@ class SimConfig:
     @property
     def built_by(self) -> str:
         return self.builder or (protocol_named(self.protocol).builders or ("greedy",))[0]
+
+    @property
+    def planned(self) -> GroupTable:
+        """The table, with the tree for the builder `given`."""
+        return with_network_tree(self.table, self.built_by, self.network)
 
     @property
     def excludes(self) -> bool:

@@ -88,6 +88,7 @@ class Epochs:
 
     def __init__(self, config: SimConfig, structure: Structure, seed: int) -> None:
         self.config = config
+        self._tree = config.planned.tree  # for the builder `given`
         self._excludes = config.excludes
         self.steady = not (config.excludes or config.cuts or changes_groups(config.faults))
         self.first = self._whole(structure) if self.steady else self._apart()
@@ -115,7 +116,7 @@ class Epochs:
     def build(self, table: GroupTable, builder: str, protocol: str) -> Forest:
         if self._excludes and (unfit := misfit(protocol, on_failure="exclude")):
             raise ConfigError(f"protocol: {unfit[1]}")
-        return build_forest(table, builder, protocol)
+        return build_forest(replace(table, tree=self._tree), builder, protocol)
 
     def _voters(self) -> tuple[Site, ...]:
         sites = self.config.table.sites

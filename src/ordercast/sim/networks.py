@@ -14,11 +14,12 @@ doubling and reordering are faults. Who is charged for a frame differs:
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
+from ordercast.forest.given import GIVEN
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Site
+from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.notation import count, duration, pairs, require_known, show_duration
 from ordercast.model.options import MILLISECOND
@@ -84,6 +85,18 @@ class TreeSpec:
         node = {site: place % nodes for place, site in enumerate(sorted(sites))}
         return lambda a, b: (self.hop * max(1, self._hops(node[a], node[b])), 1)
 
+    def tree(self, sites: Sequence[Site]) -> dict[Site, Site]:
+        """The site above each: the first on the next node up. Of several on one node the first is
+        above the others."""
+        nodes = sum(self.branching**level for level in range(self.levels))
+        order = sorted(sites)
+        found = {}
+        for place, site in enumerate(order[1:], start=1):
+            node = place % nodes
+            above = (node - 1) // self.branching if place < nodes else node
+            found[site] = order[above]
+        return found
+
     def _hops(self, a: int, b: int) -> int:
         hops = 0
         while a != b:  # nodes are numbered level by level: the larger number is not higher up
@@ -103,6 +116,15 @@ class WanSpec:
 
 
 NetworkSpec: TypeAlias = LanSpec | PointToPointSpec | BroadcastSpec | TreeSpec | WanSpec
+
+
+def with_network_tree(table: GroupTable, builder: str, spec: NetworkSpec) -> GroupTable:
+    """The table that a forest is built from: for the builder `given`, with the network's own tree
+    unless the groups file has one."""
+    if builder != GIVEN or table.tree or not isinstance(spec, TreeSpec):
+        return table
+    return replace(table, tree=spec.tree(table.sites))
+
 
 NETWORKS = ("lan", "p2p", "broadcast", "wan", "tree")
 

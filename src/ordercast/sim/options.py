@@ -113,7 +113,7 @@ TABLE = (
     VerbOption("protocol", Word(tuple(PROTOCOLS)), f"{', '.join(PROTOCOLS)} (default: propagation)",
                "NAME"),
     VerbOption("builder", Word(BUILDER_NAMES),
-               "greedy, star, balanced, metagroups or auto (default: what fits, or greedy)",
+               "greedy, star, balanced, metagroups, given or auto (default: what fits, or greedy)",
                "NAME"),
     VerbOption("branching", WholeNumber(2), "balanced: children per site", "N"),
     VerbOption("tie", Names(), "greedy: sites preferred in ties", "A,B,..."),

@@ -42,7 +42,7 @@ def simulate(
     begun = time.perf_counter()
     check_config(config)
     forest = advise(
-        config.table, config.built_by, branching=config.branching, tie=config.tie
+        config.planned, config.built_by, branching=config.branching, tie=config.tie
     ).forest
     structure = Structure(EPOCH, config.table, forest)
     world = World(config, structure, seed)

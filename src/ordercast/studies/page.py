@@ -1,32 +1,17 @@
-"""`index.html`: each figure beside what its paper says, and where the measured numbers differ."""
+"""`index.html`: the four papers with their claims and verdicts, each figure beside what its paper
+says, and where the measured numbers differ."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from ordercast.studies.reproduction import (
-    AGREES,
-    CLAIM,
-    DIFFERS,
-    INTERVAL,
-    OURS,
-    PARTLY,
-    Finding,
-    Reproduction,
-    together,
-)
+from ordercast.pipeline.sweeps.results import Results
+from ordercast.pipeline.sweeps.units import unit_of
+from ordercast.studies.facts import PAPERS, Paper, Section, claims, of_paper, summary
+from ordercast.studies.reproduction import CLAIM, INTERVAL, OURS, Reproduction
 
-_PAPERS = (
-    "[GS]: H. Garcia-Molina and A. Spauster, Ordered and Reliable Multicast Communication,"
-    " Princeton University, CS-TR-184-88, 1988. [TOM]: H.-P. Dommel and J. J. Garcia-Luna-Aceves,"
-    " Ordered End-to-End Multicast for Distributed Multimedia Systems. [SWAP]: M. Herlihy,"
-    " S. Tirthapura and R. Wattenhofer, Ordered Multicast and Distributed Swap, 2000. [STAB]:"
-    " K. Guo, R. van Renesse, W. Vogels and K. Birman, Hierarchical Message Stability Tracking"
-    " Protocols, Cornell University."
-)
-
+_MOST_ROWS = 200  # of a table of numbers
 _MOST_LISTED = 8  # values of a parameter; of more, the first and the last are told
 
 _STYLE = """
@@ -49,46 +34,19 @@ td.mark { white-space: nowrap; font-weight: 600; }
 .measured { color: #5d6d7e; }
 a { color: #0b5394; }
 nav li { margin: .15rem 0; }
+.paper { border: 1px solid #d5d8dc; border-radius: 6px; padding: .2rem 1.2rem .8rem;
+         margin: 1rem 0; }
+.paper h2 { border: 0; margin: .6rem 0 0; padding: 0; font-size: 1.1rem; }
+summary { cursor: pointer; color: #0b5394; }
+.scroll { overflow-x: auto; }
+.numbers td { white-space: nowrap; font-variant-numeric: tabular-nums; }
 blockquote { margin: .3rem 0; padding: .1rem 0 .1rem 1rem; border-left: 3px solid #aeb6bf;
              max-width: 75ch; }
 @media (max-width: 640px) { td, th { display: block; border: 0; padding: .1rem 0; }
   tr { display: block; border-bottom: 1px solid #e5e8e8; padding: .4rem 0; }
   thead { display: none; } }
-@media print { nav { display: none; } h2 { break-before: page; } img { max-width: 100%; } }
+@media print { nav, details { display: none; } h2 { break-before: page; } img { max-width: 100%; } }
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """`told`: how many points and runs, how long, quick or in full, and with what instead of the
-    full run's parameters."""
-
-    reproduction: Reproduction
-    findings: Sequence[Finding]
-    told: Mapping[str, Any]
-
-    @property
-    def verdict(self) -> str:
-        return summary([self])
-
-
-def summary(sections: Sequence[Section]) -> str:
-    """`3 agree, 1 partly, 2 differ`: of the papers' claims, each counted once."""
-    verdicts = list(_claims(sections).values())
-    told = {AGREES: "agree", PARTLY: "partly", DIFFERS: "differ"}
-    counts = [(verdicts.count(verdict), word) for verdict, word in told.items()]
-    return ", ".join(f"{count} {word}" for count, word in counts if count) or "measured only"
-
-
-def _claims(sections: Sequence[Section]) -> dict[tuple[str, str], str]:
-    """Paper and claim, with the verdict of all places where it is judged."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for section in sections:
-        paper = section.reproduction.source.partition(" ")[0]
-        for each in section.findings:
-            if each.kind == CLAIM:
-                found.setdefault((paper, each.claim or each.statement), []).append(each.verdict)
-    return {claim: together(verdicts) for claim, verdicts in found.items()}
 
 
 def headline(sections: Sequence[Section]) -> str:
@@ -134,6 +92,8 @@ def _by_number(value: Any) -> tuple[bool, Any]:
 
 
 def page(sections: Sequence[Section]) -> str:
+    """Of all sections; those that were not run are named with the command that runs them."""
+    done = [section for section in sections if section.told]
     lines = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -142,21 +102,45 @@ def page(sections: Sequence[Section]) -> str:
         f"<style>{_STYLE}</style></head><body>",
         "<h1>The papers’ results, redone</h1>",
         "<p>Each figure stands beside what its paper says about it, in our words, and what was"
-        f" measured here. {escape(headline(sections))} A claim that several figures judge counts"
+        f" measured here. {escape(headline(done))} A claim that several figures judge counts"
         " once; <em>partly</em> means at some points and not at others. Bars are 95 % intervals."
         "</p>",
-        "<nav><ul>",
     ]
-    lines += [
-        f'<li><a href="#{escape(s.reproduction.name)}">{escape(s.reproduction.title)}</a>'
-        f' <span class="small">({escape(s.verdict)})</span></li>'
-        for s in sections
-    ]
-    lines.append("</ul></nav>")
-    for section in sections:
+    for paper in PAPERS:
+        lines += _paper(paper, [s for s in sections if of_paper(s.reproduction, paper)])
+    for section in done:
         lines += _section(section)
-    lines.append(f'<p class="small" style="margin-top:3rem">{escape(_PAPERS)}</p></body></html>')
+    lines.append("</body></html>")
     return "\n".join(lines) + "\n"
+
+
+def _paper(paper: Paper, sections: Sequence[Section]) -> list[str]:
+    """A card: whose paper it is, its figures with their verdicts, and its claims."""
+    done = [section for section in sections if section.told]
+    about = ", ".join(part for part in (paper.authors, paper.where) if part)
+    lines = [
+        f'<section class="paper" id="{paper.key.lower()}"><h2>[{paper.key}] {escape(paper.title)}'
+        f'</h2><p class="small">{escape(about)}</p>',
+        f"<p><strong>{escape(summary(done)) if done else 'not run yet'}</strong></p><nav><ul>",
+    ]
+    for section in sections:
+        name, title = escape(section.reproduction.name), escape(section.reproduction.title)
+        if section.told:
+            told = f'<a href="#{name}">{title}</a> <span class="small">({escape(section.verdict)})'
+        else:
+            told = f'{title} <span class="small">(<code>ordercast reproduce --only {name}</code>)'
+        lines.append(f"<li>{told}</span></li>")
+    lines.append("</ul></nav>")
+    judged = claims(done)
+    if judged:
+        lines.append(f"<details><summary>{len(judged)} claims</summary><table><tbody>")
+        lines += [
+            f'<tr><td class="mark {verdict}">{verdict}</td><td>{_text(claim)}</td></tr>'
+            for (_, claim), verdict in judged.items()
+        ]
+        lines.append("</tbody></table></details>")
+    lines.append("</section>")
+    return lines
 
 
 def _section(section: Section) -> list[str]:
@@ -165,7 +149,8 @@ def _section(section: Section) -> list[str]:
     lines = [
         f'<section id="{name}"><h2>{escape(each.title)}</h2>',
         f'<p class="small">{escape(each.source)} · <code>ordercast reproduce --only {name}</code> ·'
-        f' <a href="{name}.csv">CSV</a> · <a href="{name}.parquet">Parquet</a></p>',
+        f' <a href="{name}.csv">CSV</a> · <a href="{name}.parquet">Parquet</a> ·'
+        f' <a href="{name}.svg">SVG</a> · <a href="{name}.pdf">PDF</a></p>',
         "<h3>The paper says</h3>",
         *(f"<blockquote>{_text(words)}</blockquote>" for words in each.says),
         # The density gives every figure the size it was drawn for, so all letters have one size.
@@ -191,8 +176,35 @@ def _section(section: Section) -> list[str]:
             f" full one: {escape(told.get('instead') or 'fewer points or runs')}.</p>"
         )
     kind = "quick" if quick else "in full"
+    if section.results is not None:
+        lines += _numbers(section.results)
     lines.append(f'<h3>How</h3><p>{_text(each.how)}</p><p class="small">{_facts(told, kind)}</p>')
     lines.append("</section>")
+    return lines
+
+
+def _numbers(results: Results) -> list[str]:
+    """A line for each point, a column for each measure with its unit."""
+    points = results.points()
+    measures = dict.fromkeys(row.measure for row in results.rows)
+    heads = [*results.parameters, *measures]
+    units = ["" for _ in results.parameters] + [unit_of(name) for name in measures]
+    more = f", the first {_MOST_ROWS}" if len(points) > _MOST_ROWS else ""
+    lines = [
+        f'<details><summary>The numbers: {len(points):,} points{more}</summary><div class="scroll">'
+        '<table class="numbers"><thead><tr>',
+        *(f"<th>{escape(name)}<br><span class=\"small\">{unit}</span></th>"
+          for name, unit in zip(heads, units, strict=True)),
+        "</tr></thead><tbody>",
+    ]  # fmt: skip
+    for config, rows in points[:_MOST_ROWS]:
+        cells = [str(config.get(name, "")) for name in results.parameters]
+        for name in measures:
+            row = rows.get(name)
+            mean = "" if row is None or row.mean is None else f"{row.mean:,.4g}"
+            cells.append(f"{mean} ± {row.ci95:.2g}" if mean and row and row.ci95 else mean)
+        lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    lines.append("</tbody></table></div></details>")
     return lines
 
 

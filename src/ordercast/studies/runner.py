@@ -1,30 +1,32 @@
-"""`reproduce`: run, draw and compare what is asked for, on the caller's Spark session.
+"""`reproduce`: run, draw and compare what is asked for, on the caller's Spark session or in
+processes of this machine.
 
-The output folder gets `<name>.csv`, `<name>.parquet` and `<name>.png` for each, and `index.html`
-with all that the folder holds. What was run before, also by another reproduction of the same
-family, is not run again.
+The output folder gets `<name>.csv`, `<name>.parquet` and the figure as `<name>.png`, `<name>.svg`
+and `<name>.pdf` for each, and `index.html` with all that the folder holds. What was run before,
+also by another reproduction of the same family, is not run again.
 """
 
-import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.version import __version__
-from ordercast.pipeline.sweeps.results import read_results, results_of, write_results
+from ordercast.pipeline.sweeps.processes import cores, on_processes
+from ordercast.pipeline.sweeps.results import Results, read_results, results_of, write_results
 from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_points
 from ordercast.pipeline.sweeps.store import RunStore, write_whole
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
 from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 from ordercast.plan.canvas import save, style
-from ordercast.studies.catalogue import CATALOGUE
+from ordercast.studies.catalogue import CATALOGUE, named
+from ordercast.studies.facts import ROWS, remember, sections_of
 from ordercast.studies.figures import require_figures
-from ordercast.studies.page import Section, page, quick_parameters
+from ordercast.studies.page import page, quick_parameters
 from ordercast.studies.reproduction import SEED, Finding, Reproduction
 
 if TYPE_CHECKING:
@@ -34,12 +36,14 @@ LOGGER = logging.getLogger(__name__)
 
 INDEX = "index.html"
 _PIXELS_PER_INCH = 160
-_ROWS = "rows"
-_TOLD = "reproduced.json"  # how each figure in the folder came about
+_PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
+    """What a reproduction found: `results` are its numbers, `findings` the paper's statements
+    beside them, `files` what was written."""
+
     name: str
     points: int
     runs: int
@@ -49,8 +53,10 @@ class Reproduced:
     unreached: Sequence[Point]
     findings: Sequence[Finding]
     files: Sequence[Path]
+    results: Results
 
     def as_json(self) -> dict[str, Any]:
+        """What `ordercast reproduce --json` prints of it."""
         return {
             "points": self.points,
             "runs": self.runs,
@@ -64,34 +70,55 @@ class Reproduced:
 
 
 def reproduce(
-    spark: "SparkSession",
-    wanted: Sequence[Reproduction],
-    out: Path,
+    spark: "SparkSession | None",
+    wanted: Sequence[Reproduction | str],
+    out: str | Path,
     *,
     quick: bool = False,
     tell: Callable[[Reproduced], None] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Reproduced]:
-    """Neither makes nor stops a session. `tell` hears of each one when it is done, `progress` of
-    its name, the runs done and the runs wanted."""
+    """Redo tables and figures of the papers, and set each beside what its paper says.
+
+    `spark`: your session, Spark Connect too; it is neither made nor stopped here. None: processes
+    of this machine, without Java, which give the same rows. `wanted`: by name (`ordercast reproduce
+    --list`), or as `named` gives them. `quick`: fewer points and runs. `tell` hears of each one
+    when it is done, `progress` of its name, the runs done and the runs wanted.
+
+    Raises ConfigError: for a name that is not there, a folder that cannot be written or holds runs
+    of another release, and without matplotlib.
+    """
     require_figures()
+    out = Path(out)
+    whole = [one for each in wanted for one in (named([each]) if isinstance(each, str) else [each])]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out}: {(error.strerror or str(error)).lower()}") from None
-    partitions = partitions_for(spark)
+    partitions = None if spark is None else partitions_for(spark)
     done = []
-    for each in wanted:
+    for each in whole:
         LOGGER.info("%s", each.name)
-        runner = on_spark(spark, each.family.experiment, partitions)
         heard = None if progress is None else partial(progress, each.name)
-        reproduced = _reproduce(each, runner, out, quick, heard)
-        _remember(out, reproduced, quick_parameters(each) if quick else "")
-        write_index(out, {**CATALOGUE, **{one.name: one for one in wanted}})
+        with _runner(spark, each, partitions) as runner:
+            reproduced = _reproduce(each, runner, out, quick, heard)
+        remember(out, each.name, _how(reproduced, quick_parameters(each) if quick else ""))
+        write_index(out, {**CATALOGUE, **{one.name: one for one in whole}})
         done.append(reproduced)
         if tell is not None:
             tell(reproduced)
     return done
+
+
+@contextmanager
+def _runner(
+    spark: "SparkSession | None", each: Reproduction, partitions: int | None
+) -> Iterator[Runner]:
+    if spark is None or partitions is None:
+        with on_processes(each.family.experiment, cores()) as runner:
+            yield runner
+    else:
+        yield on_spark(spark, each.family.experiment, partitions)
 
 
 def _reproduce(
@@ -99,7 +126,7 @@ def _reproduce(
 ) -> Reproduced:
     begun = time.monotonic()
     family = wanted.family.name
-    store = RunStore(out / _ROWS / family, {"kind": "reproduce", "family": family, "seed": SEED})
+    store = RunStore(out / ROWS / family, {"kind": "reproduce", "family": family, "seed": SEED})
     known = store.open()
     points = [Point.of(config) for config in wanted.points(quick)]
     state = Progressed(points, wanted.repeats(quick))
@@ -108,9 +135,11 @@ def _reproduce(
     runs = [run for point in points for run in state.runs(point)]
     files = write_results(results, out, wanted.name)
     results = read_results(files[-1])  # as the page will find them
-    picture = out / f"{wanted.name}.png"
+    pictures = [out / f"{wanted.name}{ending}" for ending in _PICTURES]
     with style():
-        save(wanted.draw(results), str(picture), _PIXELS_PER_INCH)
+        figure = wanted.draw(results)
+        for picture in pictures:
+            save(figure, str(picture), _PIXELS_PER_INCH)
     return Reproduced(
         name=wanted.name,
         points=len(points),
@@ -120,25 +149,19 @@ def _reproduce(
         failed=[run for run in runs if run.error],
         unreached=state.unreached(),
         findings=list(wanted.find(results)),
-        files=[*files, picture],
+        files=[*files, *pictures],
+        results=results,
     )
 
 
 def write_index(out: Path, known: Mapping[str, Reproduction]) -> Path:
     """The page with everything that the folder holds."""
-    told = _told(out)
-    sections = []
-    for name, each in known.items():
-        results = out / f"{name}.parquet"
-        if name in told and results.exists():
-            sections.append(Section(each, each.find(read_results(results)), told[name]))
-    write_whole(out / INDEX, page(sections))
+    write_whole(out / INDEX, page(sections_of(out, known)))
     return out / INDEX
 
 
-def _remember(out: Path, done: Reproduced, instead: str) -> None:
-    told = _told(out)
-    told[done.name] = {
+def _how(done: Reproduced, instead: str) -> dict[str, Any]:
+    return {
         "points": done.points,
         "runs": done.runs,
         "seconds": round(done.seconds, 1),
@@ -146,15 +169,4 @@ def _remember(out: Path, done: Reproduced, instead: str) -> None:
         "instead": instead,
         "failed": len(done.failed),
         "unreached": len(done.unreached),
-        "version": __version__,
-        "seed": SEED,
     }
-    write_whole(out / _ROWS / _TOLD, json.dumps(told, indent=1) + "\n")
-
-
-def _told(out: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((out / _ROWS / _TOLD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

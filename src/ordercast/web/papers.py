@@ -1,22 +1,18 @@
 """The Papers page: what each paper prints, and what its reproduction measured, if there is one."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ordercast.model.errors import ConfigError
 from ordercast.studies.catalogue import CATALOGUE
-from ordercast.studies.reproduction import Reproduction
-
-_TOLD = Path("rows") / "reproduced.json"
+from ordercast.studies.facts import Section, sections_of, told_of
 
 
 def listed(folder: Path | None) -> dict[str, Any]:
     """`folder`: where `ordercast reproduce` wrote, or None."""
-    done = _done(folder)
     return {
         "folder": "" if folder is None else str(folder),
-        "papers": [_told(each, folder, done.get(name)) for name, each in CATALOGUE.items()],
+        "papers": [_told(section, folder) for section in sections_of(folder, CATALOGUE)],
     }
 
 
@@ -28,46 +24,23 @@ def figure(folder: Path | None, name: str) -> Path:
 
 
 def has_reproductions(folder: Path) -> bool:
-    return (folder / _TOLD).is_file()
+    return bool(told_of(folder))
 
 
-def _done(folder: Path | None) -> dict[str, Any]:
-    if folder is None:
-        return {}
-    try:
-        found = json.loads((folder / _TOLD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _told(each: Reproduction, folder: Path | None, done: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _told(section: Section, folder: Path | None) -> dict[str, Any]:
+    each, done = section.reproduction, section.told
+    kind = "a quick run, with other parameters" if done.get("quick") else "in full"
+    run = f"{done.get('points', 0):,} points, {done.get('runs', 0):,} runs, {kind}"
+    return {
         "name": each.name,
         "title": each.title,
         "source": each.source,
         "says": list(each.says),
         "how": each.how,
-        "findings": [],
-        "figure": False,
-        "run": "",
+        "findings": [
+            {"verdict": one.verdict, "statement": one.statement, "measured": one.measured}
+            for one in section.findings
+        ],
+        "figure": bool(done) and folder is not None and (folder / f"{each.name}.png").is_file(),
+        "run": run if done else "",
     }
-    if folder is None or not isinstance(done, dict):
-        return told
-    told["figure"] = (folder / f"{each.name}.png").is_file()
-    kind = "a quick run, with other parameters" if done.get("quick") else "in full"
-    told["run"] = f"{done.get('points', 0):,} points, {done.get('runs', 0):,} runs, {kind}"
-    told["findings"] = _findings(each, folder)
-    return told
-
-
-def _findings(each: Reproduction, folder: Path) -> list[dict[str, str]]:
-    from ordercast.pipeline.sweeps.results import read_results
-
-    file = folder / f"{each.name}.parquet"
-    if not file.is_file():
-        return []
-    return [
-        {"verdict": one.verdict, "statement": one.statement, "measured": one.measured}
-        for one in each.find(read_results(file))
-    ]

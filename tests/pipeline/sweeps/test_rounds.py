@@ -12,7 +12,7 @@ import pytest
 from ordercast.cli import main
 from ordercast.history.reader import read_history
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.sweep import SweepResult, experiment_of, points_of, run_sweep
+from ordercast.pipeline.grids import SweepResult, experiment_of, points_of, run_sweep
 from ordercast.pipeline.sweeps import rounds
 from ordercast.pipeline.sweeps.results import read_results
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points

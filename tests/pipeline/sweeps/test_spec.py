@@ -10,7 +10,7 @@ from ordercast.cli import plan as plan_verb
 from ordercast.cli import sim as sim_verb
 from ordercast.cli import stability as stability_verb
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.sweep import points_of
+from ordercast.pipeline.grids import points_of
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec, read_spec
 from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.subject import subject_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.pipeline.sweep import experiment_of, points_of, run_sweep
+from ordercast.pipeline.grids import experiment_of, points_of, run_sweep
 from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec

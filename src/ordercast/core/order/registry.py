@@ -13,6 +13,7 @@ from ordercast.core.order.ring import Ring
 from ordercast.core.order.symmetric import Symmetric
 from ordercast.core.order.tom import Tom
 from ordercast.core.order.two_phase import TwoPhase
+from ordercast.forest.given import GIVEN
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
 
@@ -24,7 +25,7 @@ PROTOCOLS: Registry = {
         ProtocolInfo("two_phase", TwoPhase, direct=True),
         ProtocolInfo("symmetric", Symmetric, direct=True),
         ProtocolInfo("ring", Ring, direct=True),
-        ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), headers=True),
+        ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), given=True, headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
         ProtocolInfo("arrow", Arrow, direct=True),
         ProtocolInfo("combining", Combining, direct=True),
@@ -63,8 +64,9 @@ def misfit(
 
 def builder_for(protocol: str, builder: str) -> str:
     """The builder; or the protocol's first choice, if it does not run on that builder's forests."""
-    fit = protocol_named(protocol).builders
-    return builder if not fit or builder in fit else fit[0]
+    info = protocol_named(protocol)
+    fit = info.builders
+    return builder if not fit or builder in fit or (builder == GIVEN and info.given) else fit[0]
 
 
 def protocol_named(name: str) -> ProtocolInfo:

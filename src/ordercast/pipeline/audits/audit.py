@@ -67,6 +67,7 @@ class AuditResult:
 
     @property
     def ok(self) -> bool:
+        """Nothing is wrong."""
         return not any(self.checks.values())
 
     def as_json(self) -> dict[str, Any]:
@@ -98,8 +99,13 @@ def audit(
 ) -> AuditResult:
     """Judge a history of any size; every run in it by itself.
 
-    The tables have the columns of docs/history.md, from wherever Spark reads. `runs`: judge only
-    these. Neither makes nor stops a session; Spark Connect will do.
+    The tables have the columns of docs/history.md, from wherever Spark reads; `read_history` gives
+    those of a folder. `causal`: check causal order, too. `runs`: judge only these. Neither makes
+    nor stops a session; Spark Connect will do. What is wrong with a history is in the result, not
+    an exception.
+
+    Raises ConfigError: for a table or a column that is missing or of another type, for a value that
+    cannot be, and for a run that is not there.
     """
     tables = {
         "deliveries": deliveries,

@@ -6,7 +6,7 @@ A mistake in a table is told in one line, and before anything runs where that is
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 from urllib.parse import unquote
 
 from pyspark.sql import functions as f
@@ -45,6 +45,35 @@ _OURS: Mapping[str, t.DataType] = {
     BINARY: t.BinaryType(),
 }
 AnyRow = TypeVar("AnyRow", GroupRow, Event, EpochRow)
+
+
+class HistoryFrames(TypedDict):
+    """The five tables of a history; `audit(spark, **tables)` takes them."""
+
+    groups: "DataFrame"
+    sent: "DataFrame"
+    deliveries: "DataFrame"
+    events: "DataFrame"
+    epochs: "DataFrame"
+
+
+def read_history(spark: "SparkSession", place: str | Path) -> HistoryFrames:
+    """The tables of a history as DataFrames of your session, Spark Connect too.
+
+    `place`: a folder that the driver and the executors see, or any URI that Spark reads. The tables
+    are read when you use them; of a folder, every file's columns are checked at once.
+
+    Raises ConfigError: where there is no history, and for a file or a column that is not as
+    docs/history.md says.
+    """
+    frames = read_frames(spark, check_place(str(place)))
+    return HistoryFrames(
+        groups=frames["groups"],
+        sent=frames["sent"],
+        deliveries=frames["deliveries"],
+        events=frames["events"],
+        epochs=frames["epochs"],
+    )
 
 
 def normal(table: str, frame: "DataFrame | None") -> "DataFrame":

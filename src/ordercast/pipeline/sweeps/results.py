@@ -1,7 +1,8 @@
 """A sweep's results: one row per point and measure, as CSV and Parquet, and every run beside them.
 
 The long table has the parameters as columns, then `measure`, `mean`, `ci95` (half width), `runs`. A
-point with failed runs has a row `failed` with how many, the first error and its seed.
+point with failed runs has a row `failed` with how many, the first error and its seed. The wide
+table is for a person: one row per point, a column for each measure with its unit.
 """
 
 import csv
@@ -9,13 +10,17 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordercast.history.schema import arrow
 from ordercast.pipeline.sweeps.rounds import Progressed, values_of
 from ordercast.pipeline.sweeps.statistics import estimate
 from ordercast.pipeline.sweeps.store import write_parquet, write_whole
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
+from ordercast.pipeline.sweeps.units import unit_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 FAILED = "failed"
 _COLUMNS = ("measure", "mean", "ci95", "runs", "error", "seed")
@@ -44,6 +49,8 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class Results:
+    """The rows of a sweep or a reproduction; `parameters` names all that any of them has."""
+
     rows: Sequence[ResultRow]
     parameters: Sequence[str] = field(default=())
 
@@ -60,6 +67,60 @@ class Results:
                 {**row.parameters, "measure": row.measure}.get(k) == v for k, v in wanted.items()
             )
         ]
+
+    def points(self) -> list[tuple[Mapping[str, Any], dict[str, ResultRow]]]:
+        """Each point's parameters, and its rows by measure."""
+        found: dict[str, tuple[Mapping[str, Any], dict[str, ResultRow]]] = {}
+        for row in self.rows:
+            place = found.setdefault(repr(sorted(row.parameters.items())), (row.parameters, {}))
+            place[1][row.measure] = row
+        return list(found.values())
+
+    def as_arrow(self) -> Any:
+        """The long table as Arrow's."""
+        return _table(*self._long())
+
+    def as_frame(self, spark: "SparkSession") -> "DataFrame":
+        """The long table as a DataFrame of your session, Spark Connect too."""
+        return spark.createDataFrame(self.as_arrow())
+
+    def as_wide(self) -> Any:
+        """The wide table as Arrow's: of each measure the mean, and `MEASURE_ci95`; the unit is in
+        the metadata of the column."""
+        header, lines = self._wide()
+        table = _table([name for name, _ in header], lines)
+        for place, (_, unit) in enumerate(header):
+            if unit:
+                column = table.field(place).with_metadata({"unit": unit})
+                table = table.set_column(place, column, table.column(place))
+        return table
+
+    def _long(self) -> tuple[list[str], list[list[Any]]]:
+        header = [*self.parameters, *_COLUMNS]
+        lines = [
+            [*(row.parameters.get(p) for p in self.parameters),
+             row.measure, row.mean, row.ci95, row.runs, row.error, row.seed]
+            for row in self.rows
+        ]  # fmt: skip
+        return header, lines
+
+    def _wide(self) -> tuple[list[tuple[str, str]], list[list[Any]]]:
+        """Names of columns with their units, and a line for each point."""
+        points = self.points()
+        measures = dict.fromkeys(row.measure for row in self.rows if row.measure != FAILED)
+        header = [(name, "") for name in (*self.parameters, "runs", FAILED)]
+        for name in measures:
+            header += [(name, unit_of(name)), (f"{name}_ci95", unit_of(name))]
+        lines = []
+        for config, rows in points:
+            good = [row.runs for name, row in rows.items() if name != FAILED]
+            line = [*(config.get(p) for p in self.parameters), max(good, default=0),
+                    rows[FAILED].runs if FAILED in rows else 0]  # fmt: skip
+            for name in measures:
+                row = rows.get(name)
+                line += [None, None] if row is None else [row.mean, row.ci95]
+            lines.append(line)
+        return header, lines
 
 
 def results_of(state: Progressed) -> Results:
@@ -79,16 +140,17 @@ def _rows_of(point: Point, runs: Sequence[FinishedRun]) -> Iterable[ResultRow]:
 
 def write_results(results: Results, folder: Path, name: str) -> list[Path]:
     """`name.csv` and `name.parquet`, each of them whole or not there."""
-    header = [*results.parameters, *_COLUMNS]
-    lines = [
-        [*(row.parameters.get(p) for p in results.parameters),
-         row.measure, row.mean, row.ci95, row.runs, row.error, row.seed]
-        for row in results.rows
-    ]  # fmt: skip
+    header, lines = results._long()
     return [
         _write_csv(folder / f"{name}.csv", header, lines),
         _write_table(folder / f"{name}.parquet", header, lines),
     ]
+
+
+def write_wide(results: Results, path: Path) -> Path:
+    """The wide table as CSV, with units: `latency_ms_mean [ms]`."""
+    header, lines = results._wide()
+    return _write_csv(path, [f"{name} [{unit}]" if unit else name for name, unit in header], lines)
 
 
 def write_runs(state: Progressed, folder: Path) -> Path:
@@ -139,13 +201,13 @@ def _plain(value: Any) -> Any:
 
 
 def _write_table(path: Path, header: Sequence[str], lines: Sequence[Sequence[Any]]) -> Path:
-    pa = arrow()
-    columns = []
-    for place, name in enumerate(header):
-        values = [line[place] for line in lines]
-        columns.append(_column(name, values))
-    write_parquet(path, pa.table(dict(zip(header, columns, strict=True))))
+    write_parquet(path, _table(header, lines))
     return path
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[Any]]) -> Any:
+    columns = [_column(name, [line[place] for line in lines]) for place, name in enumerate(header)]
+    return arrow().table(dict(zip(header, columns, strict=True)))
 
 
 def _column(name: str, values: Sequence[Any]) -> Any:

@@ -82,6 +82,7 @@ class SweepSpec:
 
 
 def read_spec(path: str) -> SweepSpec:
+    """The spec in a file. Raises ConfigError for every mistake in it."""
     return parse_spec(_read(Path(path), path), source=path)
 
 

@@ -245,6 +245,93 @@ def setup_figure(results: Results) -> "Figure":
     return figure
 
 
+def change_figure(results: Results) -> "Figure":
+    """Frames and time of one change: ours, the paper's way and a commit."""
+    figure, axes = new_figure(12.0, 4.6, 1, 3)
+    lines = (("frames", "change_ms", "ours", "-"), ("paper_messages", "paper_ms", "[GS] §5.1", ":"),
+             ("commit_messages", "commit_ms", "a commit", "--"))  # fmt: skip
+    for place, protocol in enumerate(("propagation", "centralized")):
+        colour, marker = COLOURS[protocol], MARKERS[place]
+        for messages, took, name, line in lines:
+            if name == "a commit" and place:  # the same for both
+                continue
+            of = "" if name == "a commit" else f", {protocol}"
+            shown = GREY if name == "a commit" else colour
+            for ax, measure in zip(axes, (messages, took), strict=False):
+                spots = curve(results, "sites", measure, protocol=protocol)
+                draw_curve(ax, spots, f"{name}{of}", shown, marker, line)
+        for measure, line, name in (("stopped_ms", "-", "stopped"), ("delay_ms", ":", "delay")):
+            spots = curve(results, "sites", measure, protocol=protocol)
+            draw_curve(axes[2], spots, f"{name}, {protocol}", colour, marker, line)
+    for ax, head, unit in zip(
+        axes,
+        ("Messages of one change", "Until the last site has opened", "How long a site stops"),
+        ("frames", f"ms ({_P2P})", "ms, mean; and the delay of a message"),
+        strict=True,
+    ):
+        title(ax, head)
+        label(ax, _NAMES["sites"], unit)
+        log_axis(ax, "x", values(results, "sites"))
+    log_axis(axes[0], "y")
+    for ax in axes[1:]:
+        ax.set_ylim(bottom=0)
+    legend(axes[0])
+    legend(axes[2])
+    return figure
+
+
+_WAYS = {
+    "non_atomic": ("propagation, non-atomic", COLOURS["propagation"], "-"),
+    "blocking": ("propagation, blocking", COLOURS["propagation"], "--"),
+    "committed": ("propagation, committed", COLOURS["propagation"], ":"),
+    "two_phase": ("two-phase, blocking", COLOURS["two_phase"], "--"),
+    "centralized": ("centralized, blocking", COLOURS["centralized"], "--"),
+    "committed_centre": ("centralized, committed", COLOURS["centralized"], ":"),
+}
+
+
+def failure_figure(results: Results) -> "Figure":
+    """What is blocked, and the delay, against crashes; what a leaf blocks and what another site."""
+    figure, axes = new_figure(13.5, 5.0, 1, 3)
+    rate = min(values(results, "rate"))
+    hits = ("leaf", "inner")
+    for place, (way, (name, colour, line)) in enumerate(_WAYS.items()):
+        at = {"way": way, "rate": rate}
+        for ax, measure in ((axes[0], "blocked_share"), (axes[1], "delay_mean_ms")):
+            spots = curve(results, "crashes", measure, hit="any", **at)
+            draw_curve(ax, _in_percent(spots) if ax is axes[0] else spots, name, colour,
+                       MARKERS[place], line)  # fmt: skip
+        for column, hit in enumerate(hits):
+            spots = _in_percent(curve(results, "crashes", "blocked_share", hit=hit, **at))
+            axes[2].bar(
+                column + (place - 2.5) * 0.13, spots[0].y, 0.12, yerr=spots[0].ci, color=colour,
+                alpha={"-": 1.0, "--": 0.65, ":": 0.3}[line], capsize=2,
+            )  # fmt: skip
+    title(axes[0], "Blocked deliveries among other sites")
+    label(axes[0], "crashes in a run", "%, only after the site's return")
+    title(axes[1], "Mean delay")
+    label(axes[1], "crashes in a run", f"ms ({_P2P})")
+    title(axes[2], "Blocked, by the sites that crash")
+    axes[2].set_xticks(range(len(hits)), ["leaves", "inner sites"])
+    label(axes[2], "", "%, bars in the order of the legend")
+    for ax in axes[:2]:
+        ax.set_xticks(values(results, "crashes"))
+    for ax in (axes[0], axes[2]):
+        ax.set_ylim(0, 100)  # a wide bar must not set the scale
+    axes[1].set_ylim(0, 1.3 * max(spot.y for way in _WAYS for spot in _crash_delays(results, way)))
+    legend_above(figure, axes[0], columns=3)
+    return figure
+
+
+def _crash_delays(results: Results, way: str) -> list[Spot]:
+    rate = min(values(results, "rate"))
+    return curve(results, "crashes", "delay_mean_ms", way=way, hit="any", rate=rate)
+
+
+def _in_percent(spots: list[Spot]) -> list[Spot]:
+    return [Spot(spot.x, 100 * spot.y, 100 * spot.ci) for spot in spots]
+
+
 def _fixed(results: Results, x: str) -> str:
     """What does not vary, for a title."""
     if x == "sites":

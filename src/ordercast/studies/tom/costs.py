@@ -27,6 +27,7 @@ class FormulaTerms:
     forwarding: float = 0.0  # sites that send it down: of MG managers, of TOM the final header
     inside: int = 0  # sources among the receivers, as §4 has them all
     on_top: int = 0  # sources that are the centre, or the primary, themselves
+    branching: float = 0.0  # B: most children of a site of the group's tree that are on the way
 
 
 Formula = Callable[[FormulaTerms], float]
@@ -124,6 +125,51 @@ PROCESSING: Mapping[str, tuple[str, str]] = {
     "tom": ("O(B)", "O(B)"),
 }
 """The same of X, the load of the busiest host per message."""
+
+
+def _one(_: FormulaTerms) -> float:
+    return 1
+
+
+def _each(x: FormulaTerms) -> float:
+    return x.sources
+
+
+_OF_A_TREE: Mapping[str, Formula] = {
+    "source": _one,
+    "order": lambda x: 2 * x.branching,
+    "receiver": _one,
+}
+PACKETS: Mapping[str, Mapping[str, Formula]] = {
+    "symmetric": {
+        "source": lambda x: x.receivers,
+        "receiver": lambda x: x.sources * (1 + x.receivers),
+    },
+    "two_phase": {"source": lambda x: 3 * x.receivers, "receiver": lambda x: 3 * x.sources},
+    "centralized": {
+        "source": _one,
+        "order": lambda x: x.sources * (1 + x.receivers),
+        "receiver": _each,
+    },
+    "ring": {"source": lambda x: 1 + 2 * x.receivers, "receiver": _each},
+    "propagation": _OF_A_TREE,
+    "metagroup": _OF_A_TREE,
+    "tom": _OF_A_TREE,
+}
+"""Equations 1 to 5 as packets that a host sends and receives: X_p and Y_p, and of symmetric X_c,
+count one each; what is fed, checked or delivered inside a host counts nothing. By role: a source,
+the ordering node where there is one, a receiver that is neither."""
+
+GROWTH: Mapping[str, tuple[float, float]] = {
+    "symmetric": (2, 1),
+    "two_phase": (1, 0),
+    "centralized": (1, 1),
+    "ring": (1, 0),
+    "propagation": (0, 0),
+    "metagroup": (0, 0),
+    "tom": (0, 0),
+}
+"""The powers of r and of s in Table 1's X; of the trees' X / B."""
 
 
 def figure_5(

@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 
 from ordercast.pipeline.sweeps.results import ResultRow, Results
-from ordercast.studies.reproduction import (
-    MEASURED,
-    Finding,
-    judged,
-    values,
-)
-from ordercast.studies.tom.costs import PROCESSING, TRANSMISSIONS
+from ordercast.studies.fits import power
+from ordercast.studies.reproduction import Finding, Spot, judged, values
+from ordercast.studies.tom.costs import GROWTH, PACKETS, PROCESSING, TRANSMISSIONS
 from ordercast.studies.tom.figures import NAMES, of_members, usual
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE
-from ordercast.studies.wording import places, with_intervals
+from ordercast.studies.wording import means, places, with_intervals
 
 PRINTED = {
     "symmetric": "s(1 + 2r)",
@@ -27,6 +23,11 @@ SHARED = {
     "symmetric": " (it is for messages one at a time; sources at once share questions)",
     "ring": " (it is an average, for messages one at a time; sources at once share a turn)",
 }
+NEAR = 0.35  # of a power: what still counts as the same growth
+EQUAL = 1.5  # times as many, at most: what still counts as the same number of packets
+_ROLES = {"source": "a source", "order": "the ordering node", "receiver": "a receiver"}
+_EQUATIONS = {"symmetric": 1, "two_phase": 2, "centralized": 3, "ring": 4, "propagation": 5,
+              "metagroup": 5, "tom": 5}  # fmt: skip
 SIMILAR = 2.0  # times as many, at most: what still counts as similar
 _TREES = ("propagation", "metagroup", "tom")
 
@@ -35,7 +36,33 @@ def table_findings(results: Results) -> list[Finding]:
     return [
         *(_formula(results, protocol) for protocol in TRANSMISSIONS),
         *(_growth(results, protocol) for protocol in TRANSMISSIONS),
+        *(_packets(results, protocol) for protocol in TRANSMISSIONS),
     ]
+
+
+def _packets(results: Results, protocol: str) -> Finding:
+    """Equations 1 to 5: packets at a source, at the ordering node and at a receiver."""
+    told, right = [], []
+    for role in PACKETS[protocol]:
+        spots = [
+            of_members(results, "size", f"x_{role}{kind}", protocol, **usual(results, "size"))
+            for kind in ("", "_multicast", "_printed")
+        ]
+        right += [
+            any(p.y / EQUAL <= m.y <= p.y * EQUAL for m in (copies, multicast))
+            for copies, multicast, p in zip(*spots, strict=True)
+        ]
+        told.append(
+            f"{_ROLES[role]} {means(spots[0], 1)}, with multicast {means(spots[1], 1)} (printed"
+            f" {means(spots[2], 1)})"
+        )
+    sizes = places(of_members(results, "size", "x_source", protocol, **usual(results, "size")))
+    return Finding(
+        f"{NAMES.get(protocol, protocol)}: the terms of X, equation {_EQUATIONS[protocol]}.",
+        judged(right),
+        f"Packets sent and received, one source, r = {sizes}: {'; '.join(told)}. Taken as equal:"
+        f" within {EQUAL:g} times, in either way of counting.",
+    )
 
 
 def _formula(results: Results, protocol: str) -> Finding:
@@ -62,7 +89,8 @@ def _formula(results: Results, protocol: str) -> Finding:
 
 
 def _growth(results: Results, protocol: str) -> Finding:
-    """X is an order, so it is only measured: with multicast, as for M, and point to point."""
+    """X is an order: the powers of r and of s that fit what the busiest host sends and receives,
+    each copy by itself, as the equations have it."""
 
     def told(measure: str) -> str:
         spots = of_members(results, "size", measure, protocol, **usual(results, "size"))
@@ -72,11 +100,21 @@ def _growth(results: Results, protocol: str) -> Finding:
             f" s = {places(several)}: {with_intervals(several, 1)}"
         )
 
+    spots = of_members(results, "size", "load_max", protocol, **usual(results, "size"))
+    by = ""
+    if protocol in _TREES:
+        twice = of_members(results, "size", "x_order_printed", protocol, **usual(results, "size"))
+        spots = [Spot(s.x, 2 * s.y / b.y, 0.0) for s, b in zip(spots, twice, strict=True)]
+        by = f", divided by B = {', '.join(f'{each.y / 2:.1f}' for each in twice)},"
+    several = of_members(results, "sources", "load_max", protocol, **usual(results, "sources"))
+    powers = (power(spots), power(several))
     return Finding(
         f"{NAMES.get(protocol, protocol)}: X = {PROCESSING[protocol][0]}.",
-        MEASURED,
-        f"The busiest host sends and receives, a multicast being one: {told('work_max')}."
-        f" Point to point: {told('load_max')}.",
+        judged([abs(a - b) <= NEAR for a, b in zip(powers, GROWTH[protocol], strict=True)]),
+        f"With each copy counted it grows{by} as the powers {powers[0]:.2f} of r and"
+        f" {powers[1]:.2f} of s (printed: {GROWTH[protocol][0]:g} and {GROWTH[protocol][1]:g};"
+        f" taken as equal: within {NEAR:g}). The busiest host sends and receives, a multicast being"
+        f" one: {told('work_max')}. Point to point: {told('load_max')}.",
     )
 
 

@@ -9,14 +9,23 @@ from typing import Any
 
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import Precision
+from ordercast.pipeline.sweeps.tables import UNIFORM
 from ordercast.studies.reproduction import Family, Reproduction
+from ordercast.studies.tom import tree_findings
 from ordercast.studies.tom.figures import sessions_figure, table_figure
 from ordercast.studies.tom.findings import sessions_findings, table_findings
+from ordercast.studies.tom.given_tree import LOCAL, given_costs
+from ordercast.studies.tom.processing import host_costs
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
 
 _MEASURES = (
     "transmissions", "printed", "corrected", "messages", "work_max", "load_max", "hosts_engaged",
 )  # fmt: skip
+_PACKETS = tuple(
+    f"x_{role}{kind}"
+    for role in ("source", "order", "receiver")
+    for kind in ("", "_multicast", "_printed")
+)
 _RECEIVERS = (5, 10, 20, 40)
 _QUICK_RECEIVERS = (5, 10, 20)
 _SOURCES = (1, 2, 4, 8)
@@ -48,6 +57,31 @@ def _repeats(quick: bool) -> Repeats:
     return Repeats(4, 4) if quick else Repeats(10, 60, (bound,))
 
 
+def _given(quick: bool) -> list[dict[str, Any]]:
+    return [
+        {"sites": n, "groups": 20, "size": n // 10, "where": where}
+        for n in ((31, 100) if quick else (31, 100, 300))
+        for where in (UNIFORM, LOCAL)
+    ]
+
+
+def _rings(quick: bool) -> list[dict[str, Any]]:
+    hosts, rates = ((8, 24), (10, 160)) if quick else ((8, 16, 32), (10, 40, 160))
+    return [{"sites": n, "rate": rate, "loss": 0.0} for n in hosts for rate in rates]
+
+
+def _losses(quick: bool) -> list[dict[str, Any]]:
+    losses = (0.0, 0.05) if quick else (0.0, 0.01, 0.03, 0.1)
+    return [{"sites": 12, "rate": 40, "loss": loss} for loss in losses]
+
+
+def _few(quick: bool) -> Repeats:
+    return Repeats(2, 2) if quick else Repeats(6, 6)
+
+
+_GIVEN = Family("tom-given", given_costs)
+_HOST_COSTS = Family("tom-hosts", host_costs)
+_HOST_MEASURES = ("frames", "busiest", "host_mean", "delay_mean_ms", "delay_p99_ms")
 _MESSAGES = Family("tom-messages", message_costs)
 
 REPRODUCTIONS = (
@@ -71,7 +105,7 @@ REPRODUCTIONS = (
         family=_MESSAGES,
         points=_table,
         repeats=_repeats,
-        measures=_MEASURES,
+        measures=(*_MEASURES, *_PACKETS),
         draw=table_figure,
         find=table_findings,
     ),
@@ -95,4 +129,61 @@ REPRODUCTIONS = (
         draw=sessions_figure,
         find=sessions_findings,
     ),
-)
+    Reproduction(
+        name="tom-given",
+        title="On a tree that is given: what a hop is in the network",
+        source="[TOM] §3, §4.3",
+        says=(
+            "A logical hop between hosts in MP and MG may be several hops in the multicast routing"
+            " tree; TOM's tree mirrors that tree, and no graph is computed from the groups.",
+        ),
+        how="The hosts are the nodes of a complete tree with five children each, which is the"
+        " network: a frame takes one hop's time per link. TOM runs on the builder `given` with this"
+        " tree; propagation on greedy, metagroups on their own trees. 20 groups of n/10 hosts, from"
+        " anywhere or near each other (standard deviation n/20 in the tree's preorder); 6 messages"
+        " from members, one at a time. A hop is a frame that is no body alone; equal content sent"
+        " to several at one time crosses a link once.",
+        family=_GIVEN,
+        points=_given,
+        repeats=_few,
+        measures=("stretch", "stretch_max", "transmissions", "links", "delay_mean_hops",
+                  "delay_last_hops", "direct_hops"),
+        draw=tree_findings.given_figure,
+        find=tree_findings.given_findings,
+    ),
+    Reproduction(
+        name="tom-rings",
+        title="Concurrency of rings against latency",
+        source="[TOM] §4.3",
+        says=(
+            "Rings may permit higher concurrency than two-phase and centralized ordering, but"
+            " latency increases in large sessions. Centralized ordering is reasonable for few"
+            " hosts, and a potential bottleneck for large sessions.",
+        ),
+        how="All hosts are one group and send 60 messages to it at random times, in the"
+        " point-to-point network (P = 1 ms, L = 5 ms), with all control frames. The token of an"
+        " idle ring goes on turning, and is counted.",
+        family=_HOST_COSTS,
+        points=_rings,
+        repeats=_few,
+        measures=_HOST_MEASURES,
+        draw=tree_findings.rings_figure,
+        find=tree_findings.rings_findings,
+    ),
+    Reproduction(
+        name="tom-loss",
+        title="Processing at hosts when frames are lost",
+        source="[TOM] §6",
+        says=("An analysis of processing costs with packet loss is left for later work.",),
+        how="12 hosts in one group, 40 messages a second, as in `tom-rings`; each frame is lost"
+        " with the given probability. Counted are frames that a host sends and receives, resent"
+        " ones and acknowledgements too. Messages that wait for a lost one go on together, in"
+        " fewer frames.",
+        family=_HOST_COSTS,
+        points=_losses,
+        repeats=_few,
+        measures=_HOST_MEASURES,
+        draw=tree_findings.loss_figure,
+        find=tree_findings.loss_findings,
+    ),
+)  # fmt: skip

@@ -11,7 +11,10 @@ the printed formula and the corrected one, with the depths, paths and metagroups
 group.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from ordercast.core.structure import Structure
 from ordercast.forest.metagroups import quotient
@@ -23,7 +26,7 @@ from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance
 from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
-from ordercast.studies.tom.costs import TRANSMISSIONS, FormulaTerms, figure_5
+from ordercast.studies.tom.costs import PACKETS, TRANSMISSIONS, FormulaTerms, figure_5
 
 MEMBERS, OUTSIDE = "members", "outside"
 _BUILDERS = {"centralized": "star", "metagroup": "metagroups", "tom": "balanced"}
@@ -69,12 +72,38 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/load_max": max((loads[site] for site in engaged), default=0),
             f"{protocol}/work_max": max((work[site] for site in engaged), default=0),
             f"{protocol}/hosts_engaged": len(engaged),
+            **_packets(protocol, structure, group, sources, setting, (loads, work)),
             f"{protocol}/figure_5": printed(figure_5(config["sites"])),
             f"{protocol}/figure_5_receivers": printed(
                 figure_5(config["sites"], height_of="receivers")
             ),
         }
     return Measured({name: float(value) for name, value in measures.items()})
+
+
+def _packets(
+    protocol: str,
+    structure: Structure,
+    group: Group,
+    sources: Sequence[Site],
+    setting: FormulaTerms,
+    counted: tuple[Counter[Site], Counter[Site]],
+) -> dict[str, float]:
+    """What hosts send and receive, by role, mean over the hosts of a role: copies, and with a
+    multicast as one; and what equations 1 to 5 say."""
+    top = structure.primary(group)
+    hosts: dict[str, Sequence[Site]] = {
+        "source": sources,
+        "order": (top,),
+        "receiver": [s for s in structure.groups[group] if s not in sources and s != top],
+    }
+    found: dict[str, float] = {}
+    for role, term in PACKETS[protocol].items():
+        found[f"{protocol}/x_{role}_printed"] = term(setting)
+        if hosts[role]:
+            loads, work = (fmean(each[site] for site in hosts[role]) for each in counted)
+            found |= {f"{protocol}/x_{role}": loads, f"{protocol}/x_{role}_multicast": work}
+    return found
 
 
 def _when(protocol: str, seed: int) -> int:
@@ -104,7 +133,9 @@ def setting_of(
     setting = FormulaTerms(
         len(sources), len(members), len(hosts), inside=inside, on_top=sources.count(top)
     )
-    forwarding = len({above for above, _ in _edges(structure, group)})
+    below = Counter(above for above, _ in _edges(structure, group))
+    forwarding = len(below)
+    setting = replace(setting, branching=max(below.values(), default=0))
     depth = max((structure.depth(site) for site in members), default=0) - structure.depth(top)
     if protocol == "propagation":
         return replace(setting, depth=depth, forwarding=forwarding)

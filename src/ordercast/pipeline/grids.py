@@ -1,8 +1,10 @@
-"""`sweep`: run every point of a spec's grid as often as asked for, on the caller's Spark session.
+"""`sweep`: run every point of a spec's grid as often as asked for, on the caller's Spark session or
+in processes of this machine.
 
 The output folder holds `results.csv` and `results.parquet` (mean and 95 % interval of every measure
-at every point), `runs.parquet` (every run), `meta.json`, and in `rows/` what is needed to take an
-interrupted sweep up again; with `history`, the histories of all runs as one history.
+at every point), `table.csv` (a row for each point, for a person), `runs.parquet` (every run),
+`meta.json`, and in `rows/` what is needed to take an interrupted sweep up again; with `history`,
+the histories of all runs as one history.
 """
 
 import hashlib
@@ -14,9 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline.sweeps.results import Results, results_of, write_results, write_runs
+from ordercast.pipeline.sweeps.processes import cores, on_processes
+from ordercast.pipeline.sweeps.results import (
+    Results,
+    results_of,
+    write_results,
+    write_runs,
+    write_wide,
+)
 from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_points
-from ordercast.pipeline.sweeps.spec import SweepSpec, parse_spec, read_spec
+from ordercast.pipeline.sweeps.spec import SweepSpec, read_spec
 from ordercast.pipeline.sweeps.store import HISTORY, RunStore
 from ordercast.pipeline.sweeps.subject import Experiment, subject_of
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Point, told
@@ -25,17 +34,18 @@ from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ordercast.check.report import Report
     from ordercast.pipeline.audits.audit import AuditResult
 
-__all__ = ["SweepResult", "SweepSpec", "parse_spec", "read_spec", "sweep"]
-
-NAME = "results"
+NAME, WIDE = "results", "table.csv"
 
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """`reused` runs were there from before; `unreached` points were run as often as allowed, and
-    their intervals are too wide all the same."""
+    """What a sweep found: `results` has a row for each point and measure, `files` is what was
+    written. `reused` runs were there from before; `unreached` points were run as often as allowed,
+    and their intervals are too wide all the same. `audit`: the verdict on all histories, if they
+    were kept."""
 
     results: Results
     folder: Path
@@ -47,14 +57,16 @@ class SweepResult:
     failed: Sequence[FinishedRun]
     violated: Sequence[FinishedRun]
     unreached: Sequence[Point]
-    audit: "AuditResult | None" = None
+    audit: "AuditResult | Report | None" = None
 
     @property
     def ok(self) -> bool:
+        """Every run went well, no guarantee was violated, and every interval is narrow enough."""
         broken = self.failed or self.violated or self.unreached
         return not broken and (self.audit is None or self.audit.ok)
 
     def as_json(self) -> dict[str, Any]:
+        """The object that `ordercast sweep --json` prints."""
         return {
             "ok": self.ok,
             "points": self.points,
@@ -79,26 +91,53 @@ class SweepResult:
 
 
 def sweep(
-    spark: "SparkSession",
-    spec: SweepSpec,
-    out: Path,
+    spark: "SparkSession | None",
+    spec: SweepSpec | str | Path,
+    out: str | Path,
     *,
     partitions: int | None = None,
     progress: Progress | None = None,
     audited: bool = True,
 ) -> SweepResult:
-    """Neither makes nor stops a session. An interrupted sweep, given again, goes on.
+    """Run every point of the spec's grid, and write the results into the folder `out`.
 
-    Where histories are kept, all of them are `audited` in one job.
+    `spark`: your session, Spark Connect too; it is neither made nor stopped here. None: processes
+    of this machine, without Java, which give the same rows. `spec`: as `read_spec` gives it, or the
+    name of its file. `partitions`: how many shares a wave of runs is split into, or how many
+    processes there are; by default what the cluster, or this machine, does at a time.
+    `progress` hears after every wave how many runs are done and how many are wanted.
+
+    An interrupted sweep, given again, goes on. Where histories are kept, all of them are `audited`
+    together. A run that fails is a row `failed` of its point, not an exception.
+
+    Raises ConfigError: for a mistake in the spec, for a folder that holds results of another
+    sweep, and where Spark cannot read the histories.
     """
+    if not isinstance(spec, SweepSpec):
+        spec = read_spec(str(spec))
+    out = Path(out)
     points = points_of(spec)
+    causal = all(point.config.get("causal", False) for point in points)
+    if spark is None:
+        with on_processes(experiment_of(spec), partitions or cores()) as runner:
+            result = run_sweep(spec, points, out, runner, progress)
+        if not spec.history or not audited:
+            return result
+        return replace(result, audit=check_folder(out / HISTORY, causal=causal))
     partitions = partitions or partitions_for(spark)
     runner = on_spark(spark, experiment_of(spec), partitions)
     result = run_sweep(spec, points, out, runner, progress, least_wave=partitions)
     if not spec.history or not audited:
         return result
-    causal = all(point.config.get("causal", False) for point in points)
     return replace(result, audit=audit_history(spark, out / HISTORY, causal=causal))
+
+
+def check_folder(folder: Path, *, causal: bool) -> "Report":
+    """The verdict on a history, in this process."""
+    from ordercast.check.report import check_history
+    from ordercast.history.reader import read_history
+
+    return check_history(read_history(folder), causal=causal)
 
 
 def audit_history(spark: "SparkSession", folder: Path, *, causal: bool = False) -> "AuditResult":
@@ -133,7 +172,11 @@ def run_sweep(
     finally:  # also after Ctrl-C: what is done is kept, and can be read
         complete = not state.missing(spec.seed) and not state.under_way
         results = results_of(state)
-        files = [*write_results(results, out, NAME), write_runs(state, out)]
+        files = [
+            *write_results(results, out, NAME),
+            write_wide(results, out / WIDE),
+            write_runs(state, out),
+        ]
         runs = [run for point in points for run in state.runs(point)]
         store.write_meta(
             {"complete": complete, "source": Path(spec.source).name, "points": len(points),

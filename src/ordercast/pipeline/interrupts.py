@@ -1,0 +1,78 @@
+"""Ctrl-C and SIGTERM in the verbs: one line, nothing left behind, no page of the bridge to Java."""
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_AGAIN_S = 0.05
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM ends the work as Ctrl-C does: in order, with nothing left behind.
+
+    The bridge to the JVM talks to it where Python forgets an object. An exception there goes no
+    further: it would be printed, and the interrupt lost. So the interrupt is raised again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def unraisable(lost: Any) -> None:
+        if lost.exc_type is KeyboardInterrupt:
+            main = threading.main_thread().ident or 0
+            again = (main, signal.SIGINT)
+            threading.Timer(_AGAIN_S, signal.pthread_kill, again).start()  # not within this hook
+        else:
+            hook(lost)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    hook, sys.unraisablehook = sys.unraisablehook, unraisable
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def held_interrupts() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM wait until a JVM that is being started can be ended."""
+    held: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda n, _: held.append(n)) for number in numbers]
+    try:
+        yield held
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def quiet_interrupts() -> Iterator[None]:
+    """Ctrl-C ends the work with KeyboardInterrupt and nothing else.
+
+    The bridge to the JVM logs a page about every interrupted call, by its own loggers and by the
+    root one. It also does so when the session is closed after an error: then the silence stays.
+    """
+    root, bridge = logging.getLogger(), logging.getLogger("py4j")
+    level = bridge.level
+    root.addFilter(_not_the_bridge)
+    bridge.setLevel(logging.CRITICAL + 1)
+    yield
+    root.removeFilter(_not_the_bridge)
+    bridge.setLevel(level)
+
+
+def _not_the_bridge(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname

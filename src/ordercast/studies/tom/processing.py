@@ -1,0 +1,62 @@
+"""[TOM] §4.3, §6: what hosts have to process when much is sent at once, and when frames are lost.
+
+All hosts are in one group and send to it at random times, in the point-to-point network. Every
+frame counts, acknowledgements and repairs too: at the busiest host, and per message in all. The
+paper leaves losses for later work.
+"""
+
+from collections import Counter
+from statistics import fmean
+
+from ordercast.model.groups import GroupTable, Site
+from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.tables import site_names
+from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import Fault
+from ordercast.sim.networks import PointToPointSpec
+from ordercast.sim.simulate import simulate
+from ordercast.sim.trace.frame_log import FrameLog
+from ordercast.wire.epochs import InEpoch
+
+HOST_PROTOCOLS = ("two_phase", "centralized", "ring", "tom")  # of one group MP is centralized
+_MESSAGES = 60
+_FRAMES = 4_000_000
+
+
+def host_costs(config: Config, seed: int, _run: str) -> Measured:
+    """`protocol/measure` at one number of hosts, rate and loss."""
+    hosts = site_names(config["sites"])
+    table = GroupTable(tuple(hosts), {"all": tuple(hosts)})
+    measures: dict[str, float] = {}
+    for protocol in HOST_PROTOCOLS:
+        log = FrameLog(_FRAMES)
+        loss = config["loss"]
+        found = simulate(
+            SimConfig(
+                table,
+                protocol=protocol,
+                messages=_MESSAGES,
+                rate=float(config["rate"]),
+                network=PointToPointSpec(),
+                faults=(Fault("loss", probability=loss),) if loss else (),
+                deliver="agreed",
+                durability="memory",
+            ),
+            seed,
+            log=log,
+        )
+        if found.violations:
+            raise RuntimeError(f"{protocol}: {found.violations[0].witness}")
+        handled = Counter[Site]()
+        for frame in log.frames:
+            if isinstance(frame.frame, InEpoch):
+                handled[frame.source] += 1
+                handled[frame.peer] += frame.arrives >= 0
+        measures |= {
+            f"{protocol}/delay_mean_ms": found.latency.mean,
+            f"{protocol}/delay_p99_ms": found.latency.p99,
+            f"{protocol}/frames": (found.data_frames + found.control_frames) / found.sent,
+            f"{protocol}/busiest": max(handled.values()) / found.sent,
+            f"{protocol}/host_mean": fmean(handled[host] for host in hosts) / found.sent,
+        }
+    return Measured({name: float(value) for name, value in measures.items()})
