@@ -62,7 +62,7 @@ def draw_forest(shape: ForestShape, *, rates: bool = False, alone: bool = False)
         *(part for box in page.boxes for part in drawn.box(box, rates)),
     ]
     width, height = (each * _INCH + 2 * _MARGIN for each in (page.width, page.height))
-    height += 12.0 if rates else 0.0
+    height += 16.0 if rates else 0.0
     return drawing(
         width, height, tag("g", *body, transform=f"translate({_MARGIN} {_MARGIN})"),
         label="The propagation forest", style=STYLE + _colours() if alone else "",
@@ -128,7 +128,7 @@ class _Drawn:
         yield tag("g", *parts, class_=kind, data_site=site, tabindex=0, role="button")
         if rates and self.shape.parent[site] is not None and not box.stub:
             inner = site in self.above  # an edge begins below it: the rate stands at its side
-            at = (x + width + 5, y + height / 2 + 4) if inner else (x + width / 2, y + height + 10)
+            at = (x + width + 5, y + height / 2 + 4) if inner else (x + width / 2, y + height + 14)
             anchor = "start" if inner else "middle"
             yield words("", *at, class_="fo-rate", text_anchor=anchor, data_rate=site)
 

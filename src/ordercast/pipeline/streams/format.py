@@ -2,12 +2,18 @@
 
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+)
 from pyspark.sql.types import StructType
 
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.streams.columns import spark_schema
-from ordercast.pipeline.streams.options import source_options
+from ordercast.pipeline.streams.options import sink_options, source_options
+from ordercast.pipeline.streams.sink import SinkWriter
 from ordercast.pipeline.streams.source import BatchReader, QueryReader
 
 
@@ -29,6 +35,13 @@ class OrdercastFormat(DataSource):
         schema: StructType,  # noqa: ARG002
     ) -> DataSourceStreamReader:
         return QueryReader(source_options(self.options))
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: ARG002
+    ) -> DataSourceStreamWriter:
+        return SinkWriter(sink_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002
         raise ConfigError("format ordercast: write a stream (writeStream): batches have no number")

@@ -15,8 +15,6 @@ from ordercast.pipeline.streams.offsets import Offsets, offsets_in
 EARLIEST, LATEST = "earliest", "latest"
 DEFAULT_READER = "spark"
 TIMEOUT_S = 60.0
-CHUNK_ROWS = 1_000
-CHUNK_BYTES = 256 * 1024
 
 _PLACES = ("nodes", "dir", "cert", "key", "ca", "secret", "timeout")
 _SOURCE = (

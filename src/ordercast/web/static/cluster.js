@@ -101,7 +101,7 @@ function summary(view) {
   by("figures").replaceChildren(
     figure("sites up", `${up} of ${all}`, up === all ? "good" : "bad"), figure("deliveries per second", view.rate === null ? "…" : number(view.rate)),
     figure("groups", number(view.groups.length)), figure("manager", view.manager ?? "–"),
-    figure("epochs open", view.epochs.join(", ") || "–"), figure("protocol", view.protocols.join(", ") || "–"),
+    figure("open epoch", view.epochs.join(", ") || "–"), figure("protocol", view.protocols.join(", ") || "–"),
     figure("excluded", view.excluded.join(", ") || "none", view.excluded.length ? "warn" : ""),
     ...(view.apart.length ? [figure("do not hear each other", view.apart.map((pair) => pair.join("–")).join(", "), "bad")] : []),
     ...(view.changes.length || view.flushing ? [figure("under way", view.changes.map((c) => c.edits.join("; ") || c.change).join(", ") || "a flush", "warn")] : []),

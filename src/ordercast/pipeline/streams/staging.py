@@ -1,0 +1,229 @@
+"""The folder of a query's sink: staged rows, which of them a batch is, and whether it is sent.
+
+docs/streams.md has the argument. A file here is written under another name, forced to disk, and
+renamed or linked: it is there whole, or not at all.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.groups import Group
+from ordercast.model.headers import HeaderItems
+
+KEPT_BATCHES = 100  # as many as Spark keeps commits of, by default
+_FIXED, _DONE, _PRODUCER = "fixed.json", "done", "producer"
+_HASH_BYTES = 16
+_ROWS = re.compile(r"[0-9]+-[0-9a-f]+\.rows")
+
+
+class StagedRow(NamedTuple):
+    """A row as it is sent."""
+
+    group: Group
+    payload: bytes
+    headers: HeaderItems = ()
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    """The rows of one attempt of a partition: how many, to which groups, and the bytes of the
+    largest payload."""
+
+    partition: int
+    name: str
+    rows: int
+    digest: str
+    groups: list[Group]
+    largest: int
+
+
+class FixedBatch(msgspec.Struct, frozen=True):
+    """What a batch is, for ever: its files in the order of partitions, and how they are cut."""
+
+    producer: str
+    batch: int
+    chunk_rows: int
+    chunk_bytes: int
+    files: list[StagedFile]
+
+
+class Staging:
+    """The folder. Tasks call `stage`; only a commit calls the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    # --- in a task --------------------------------------------------------------------------------
+
+    def stage(self, batch: int, partition: int, rows: Iterator[StagedRow]) -> StagedFile:
+        """Write the rows of one attempt. Its name is its own: other attempts have others."""
+        place = self._place(batch)
+        _make(place)
+        name = f"{partition}-{secrets.token_hex(8)}.rows"
+        encoder, digest = msgspec.msgpack.Encoder(), blake2b(digest_size=_HASH_BYTES)
+        groups: dict[Group, None] = {}
+        count = largest = 0
+        unfinished = place / f".{name}"
+        try:
+            with unfinished.open("xb") as file:
+                for row in rows:
+                    data = encoder.encode(row)
+                    head = len(data).to_bytes(4, "big")
+                    digest.update(head)
+                    digest.update(data)
+                    file.write(head)
+                    file.write(data)
+                    count += 1
+                    groups[row.group] = None
+                    largest = max(largest, len(row.payload))
+                _force(file)
+            unfinished.rename(place / name)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        _force_folder(place)
+        return StagedFile(partition, name, count, digest.hexdigest(), sorted(groups), largest)
+
+    # --- in a commit ------------------------------------------------------------------------------
+
+    def claim(self, producer: str) -> str:
+        """The producer of this folder, which is of one query. "" asks which it is."""
+        _make(self.folder)
+        file = self.folder / _PRODUCER
+        if producer and not file.exists():
+            _write_once(file, producer.encode())
+        found = file.read_text(encoding="utf-8") if file.exists() else ""
+        if producer and found != producer:
+            raise ConfigError(
+                f"stagingLocation: {self.folder} belongs to producer {found!r}, and this query"
+                f" sends as {producer!r}: give it a folder of its own"
+            )
+        return found
+
+    def is_done(self, batch: int) -> bool:
+        return (self._place(batch) / _DONE).exists()
+
+    def fixed(self, batch: int) -> FixedBatch | None:
+        """What the batch was fixed to be; None: it is not yet."""
+        file = self._place(batch) / _FIXED
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=FixedBatch)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise Error(f"{file}: is damaged: {error}") from None
+
+    def fix(self, wanted: FixedBatch) -> FixedBatch:
+        """Fix what a batch is, unless it is fixed. Returns what it is."""
+        place = self._place(wanted.batch)
+        _make(place)
+        _write_once(place / _FIXED, json.dumps(msgspec.to_builtins(wanted), indent=1).encode())
+        found = self.fixed(wanted.batch)
+        assert found is not None
+        return found
+
+    def rows(self, fixed: FixedBatch) -> Iterator[StagedRow]:
+        """All rows of a batch, in the order in which they are sent."""
+        for file in fixed.files:
+            yield from self._rows_of(fixed.batch, file)
+
+    def _rows_of(self, batch: int, file: StagedFile) -> Iterator[StagedRow]:
+        """The file is looked at as a whole before a row of it is given: a number must not have
+        another content because a disk has lost something."""
+        path = self._place(batch) / file.name
+        decoder = msgspec.msgpack.Decoder(StagedRow)
+        self._require_whole(path, file)
+        with path.open("rb") as rows:
+            while head := rows.read(4):
+                yield decoder.decode(rows.read(int.from_bytes(head, "big")))
+
+    def _require_whole(self, path: Path, file: StagedFile) -> None:
+        digest = blake2b(digest_size=_HASH_BYTES)
+        try:
+            with path.open("rb") as rows:
+                while data := rows.read(1 << 20):
+                    digest.update(data)
+        except FileNotFoundError:
+            raise Error(f"{path}: is missing, and the batch is not sent yet: restore it") from None
+        if digest.hexdigest() != file.digest:
+            raise Error(f"{path}: is damaged, and the batch is not sent yet: restore it")
+
+    def finish(self, batch: int) -> None:
+        """All of the batch is stable: remember that, and remove its rows and old batches."""
+        place = self._place(batch)
+        _make(place)
+        _write_once(place / _DONE, b"")
+        for path in place.iterdir():
+            if _ROWS.fullmatch(path.name.removeprefix(".")):
+                path.unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            if path.name.isdecimal() and int(path.name) <= batch - KEPT_BATCHES:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _place(self, batch: int) -> Path:
+        return self.folder / str(batch)
+
+
+def chunks(
+    rows: Iterator[StagedRow], most_rows: int, most_bytes: int
+) -> Iterator[Sequence[StagedRow]]:
+    """Consecutive rows to one group with the same headers, since a batch of a producer has one
+    group and one set of headers."""
+    found: list[StagedRow] = []
+    size = 0
+    for row in rows:
+        if found and (
+            len(found) >= most_rows
+            or size + len(row.payload) > most_bytes
+            or (row.group, row.headers) != (found[0].group, found[0].headers)
+        ):
+            yield found
+            found, size = [], 0
+        found.append(row)
+        size += len(row.payload)
+    if found:
+        yield found
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"stagingLocation: {folder}: {error.strerror}") from None
+
+
+def _write_once(path: Path, data: bytes) -> None:
+    """Write a file unless it is there. Of several that do so at the same time one succeeds."""
+    beside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    with beside.open("xb") as file:
+        file.write(data)
+        _force(file)
+    try:
+        with suppress(FileExistsError):
+            os.link(beside, path)
+    finally:
+        beside.unlink()
+    _force_folder(path.parent)
+
+
+def _force(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _force_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
