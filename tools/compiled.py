@@ -6,6 +6,7 @@ Builds the wheel `ordercast-compiled` and installs it in the environment that ru
 `--wheel` it is only built. What can be compiled is found in the sources. A class whose base is
 interpreted stays interpreted, and so does the base of an interpreted class: so a module is left out
 if one of its classes is a `msgspec.Struct` or an `Enum`, or shares a base with a module left out.
+So is one with a `cached_property`: compiled, it would be computed at every use.
 """
 
 import argparse
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 ROOMS = ("core", "wire", "forest")
 LOOP = ("driver", "networks", "overheard", "place", "recorder", "world")  # of `sim`
-_INTERPRETED = ("msgspec.Struct", "enum.Enum")
+_INTERPRETED = ("msgspec.Struct", "enum.Enum", "functools.cached_property")
 _MYPY = (
     "--strict", "--ignore-missing-imports", "--explicit-package-bases", "--no-warn-unused-ignores",
 )  # fmt: skip
@@ -64,7 +65,8 @@ def _ours(name: str) -> bool:
 
 
 def _bases(source: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Every module, with its classes and the full names of their bases."""
+    """Every module, with its classes and the full names of their bases. What a class has of a
+    `cached_property` counts as a base."""
     for file in sorted((source / "ordercast").rglob("*.py")):
         if file.name == "__init__.py":
             continue
@@ -78,14 +80,14 @@ def _bases(source: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         }
         classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         known |= {node.name: f"{module}.{node.name}" for node in classes}
-        yield (
-            module,
-            [
-                (node.name, known.get(base, base))
-                for node in classes
-                for base in (_plain(expression) for expression in node.bases)
-            ],
-        )
+        pairs = [
+            (node.name, known.get(base, base))
+            for node in classes
+            for base in (_plain(expression) for expression in node.bases)
+        ]
+        if "functools.cached_property" in known.values():
+            pairs.append(("", "functools.cached_property"))
+        yield module, pairs
 
 
 def _plain(base: ast.expr) -> str:

@@ -102,7 +102,7 @@ def test_what_does_the_work_of_a_message_is_compiled_and_data_is_not() -> None:
         "sim.driver", "sim.world",
     ):  # fmt: skip
         assert f"ordercast.{name}" in modules
-    for name in ("wire.frames", "core.outbox", "core.states", "core.order.kept_states"):
+    for name in ("wire.frames", "core.outbox", "core.states", "core.structure"):
         assert f"ordercast.{name}" not in modules
 
 
@@ -111,6 +111,7 @@ def test_modules_that_share_a_base_with_an_interpreted_one_are_left_out(tmp_path
     core.mkdir(parents=True)
     (core / "data.py").write_text("from msgspec import Struct\nclass Data(Struct): ...\n")
     (core / "below.py").write_text("from ordercast.core.data import Data\nclass D(Data): ...\n")
+    (core / "cached.py").write_text("from functools import cached_property\nclass C: ...\n")
     (core / "base.py").write_text("class Base: ...\n")
     (core / "free.py").write_text("class Free: ...\nclass Own(Free): ...\n")
     net = tmp_path / "ordercast" / "net"
