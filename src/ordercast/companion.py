@@ -1,8 +1,8 @@
 """The compiled companion: extension modules that take the place of pure modules, where installed.
 
-The package `ordercast_compiled` (built by `make compiled`, never needed) has the same modules of
-`core`, `wire`, `forest` and of the simulator's loop, compiled, and `manifest.json`: the version and
-a digest of the sources that they were compiled from. They run only if both are the same here, since
+The package `ordercast_compiled` (built by `make compiled`, never needed) has the pure rooms and the
+simulator's loop, compiled, and `manifest.json`: the version and a digest of the sources that they
+were compiled from. They run only if both are the same here, since
 a compiled module has the constants and the layout of other modules' objects built in. Otherwise one
 line on standard error says so, and the pure modules run. `ORDERCAST_PURE=1` switches them off.
 
