@@ -134,13 +134,13 @@ def test_no_file_at_all(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(
             ["--builder", "gredy"],
             "--builder: 'gredy' is none of star, greedy, balanced, metagroups, metagroups_balanced,"
-            " auto (did you mean 'greedy'?)",
+            " given, auto (did you mean 'greedy'?)",
             id="unknown-builder",
         ),
         pytest.param(
             ["--builder", "?"],
             "--builder: '?' is none of star, greedy, balanced, metagroups, metagroups_balanced,"
-            " auto",
+            " given, auto",
             id="unlike-any-builder",
         ),
         pytest.param(

@@ -38,8 +38,9 @@ DOCUMENTED = [
     "gs-table1", "gs-table2", "gs-graph1", "gs-graph2", "gs-graph3", "gs-graph4", "gs-graph5",
     "gs-exponential", "gs-load", "gs-setup", "gs-change", "gs-failure", "tom-table1",
     "tom-figure5", "tom-given", "tom-rings", "tom-loss", "swap-latency", "swap-locality",
-    "stab-table1", "stab-table4", "stab-figure6", "stab-figure7", "stab-figure8",
-    "stab-figure9", "stab-figure10", "stab-scale", "stab-load", "stab-trigger", "scale-forest",
+    "swap-throughput", "stab-table1", "stab-table4", "stab-figure6", "stab-figure7",
+    "stab-figure8", "stab-figure9", "stab-figure10", "stab-scale", "stab-variants", "stab-load",
+    "stab-trigger", "scale-forest",
 ]  # fmt: skip
 
 

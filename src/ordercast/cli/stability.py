@@ -34,7 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     numpy()  # that it is missing is told before anything else
-    setting = Setting(args.protocol, _shape(args), args.placement, args.links)
+    setting = Setting(
+        args.protocol, _shape(args), args.placement, args.links, args.array, args.router
+    )
     setting.check()
     begun = time.perf_counter()
     with ProgressLine(_QUIET_S) as lines:

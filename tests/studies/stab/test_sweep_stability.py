@@ -152,6 +152,7 @@ def row(protocol: str, members: int, rtt: float, **more: Any) -> ResultRow:
 def test_whether_random_trees_are_close_is_computed() -> None:
     def verdict(*drawn: float) -> str:
         rows = [row(p, n, 10.0 * n) for p in PROTOCOLS for n in (10, 20)]
+        rows += [dataclasses.replace(each, measure="slowest_rtt_ms") for each in rows]
         rows += [
             row(p, n, share * 10.0 * n, random_tree=f"n={n},seed={seed}")
             for p in PROTOCOLS
@@ -162,6 +163,20 @@ def test_whether_random_trees_are_close_is_computed() -> None:
 
     assert verdict(0.8, 1.2) == AGREES
     assert verdict(1.3, 1.4) == DIFFERS
+
+
+@pytest.mark.parametrize(("slowest", "verdict"), [(1.05, AGREES), (1.3, DIFFERS)])
+def test_whether_other_members_are_only_slightly_slower_is_computed(
+    slowest: float, verdict: str
+) -> None:
+    rows = [row(p, n, 10.0 * n) for p in PROTOCOLS for n in (10, 20)]
+    rows += [
+        dataclasses.replace(each, measure="slowest_rtt_ms", mean=slowest * 10 * n)
+        for each in list(rows)
+        for n in [each.parameters["members"]]
+    ]
+    rows += [row(p, 10, 100.0, random_tree="n=10,seed=1") for p in PROTOCOLS]
+    assert rtt_findings(Results.of(rows))[-2].verdict == verdict
 
 
 def test_the_power_of_a_curve() -> None:

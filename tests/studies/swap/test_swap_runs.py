@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from ordercast.pipeline.sweeps.results import Results, results_of
+from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.pipeline.sweeps.tasks import Point
 from ordercast.plan.canvas import style
 from ordercast.studies.catalogue import CATALOGUE
-from ordercast.studies.reproduction import AGREES, PARTLY
+from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
 from ordercast.studies.swap.runs import (
     BINARY,
     LIST,
@@ -27,6 +27,7 @@ from ordercast.studies.swap.runs import (
     path,
     traffic,
 )
+from ordercast.studies.swap.throughput import throughput_costs, throughput_findings
 from support.harness.runners import here
 
 SMALL = site_names(7)
@@ -103,3 +104,36 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
     with style():
         assert len(CATALOGUE["swap-latency"].draw(latency).axes) == 6
         assert len(CATALOGUE["swap-locality"].draw(locality).axes) == 2
+
+
+def test_where_sites_need_time_a_root_carries_less_than_is_offered() -> None:
+    idle = throughput_costs({"sites": 7, "rate": 10}, 1, "").measures
+    busy = throughput_costs({"sites": 7, "rate": 320}, 1, "").measures
+    for protocol in PROTOCOLS_OF_SWAP:
+        assert busy[f"{protocol}/delay_mean_ms"] > idle[f"{protocol}/delay_mean_ms"]
+        assert busy[f"{protocol}/frames"] < idle[f"{protocol}/frames"]  # more in each
+    assert busy["combining/carried"] < 200 < busy["arrow/carried"]
+
+
+def test_the_verdicts_on_throughput_can_change() -> None:
+    def verdicts(**carried: float) -> list[str]:
+        rows = []
+        for protocol in PROTOCOLS_OF_SWAP:
+            told = carried.get(protocol, 100.0)
+            for measure, mean in (
+                ("carried", told),
+                ("delay_mean_ms", 1e4 / told),
+                ("frames", 9.0),
+            ):
+                at = {"sites": 7, "rate": 10, "protocol": protocol}
+                rows.append(ResultRow(at, measure, mean, 0.0, 5))
+        return [finding.verdict for finding in throughput_findings(Results.of(rows))]
+
+    assert verdicts(hybrid=120.0) == [AGREES, AGREES, MEASURED]
+    assert verdicts(arrow=50.0, combining=50.0, hybrid=40.0) == [DIFFERS, DIFFERS, MEASURED]
+
+
+def test_a_request_beyond_the_diameter_would_be_told() -> None:
+    found = latencies({"sites": 9, "shape": RANDOM, "requests": 9}, 4, "").measures
+    assert found["arrow/beyond_diameter"] == 0
+    assert found["arrow/links_max"] <= found["diameter"]

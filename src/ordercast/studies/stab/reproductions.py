@@ -6,7 +6,7 @@ closed form here. Trees are those of Table 3: height 5, degrees 2 to 4, and 10 r
 
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.studies.reproduction import Family, Reproduction
-from ordercast.studies.stab import figures, findings, runs
+from ordercast.studies.stab import figures, findings, runs, variants
 
 _MODEL = (
     "One round on the network of §5.1 as we read it (errata STAB-4): processors send and receive"
@@ -24,6 +24,7 @@ def _once(_quick: bool) -> Repeats:
 
 
 _ROUNDS = Family("stab-rounds", runs.round_costs)
+_VARIANTS = Family("stab-variants", runs.variant_costs)
 _LOAD = Family("stab-load", runs.load_costs)
 _TRIGGER = Family("stab-trigger", runs.trigger_costs)
 
@@ -166,6 +167,25 @@ REPRODUCTIONS = (
         measures=("rtt_ms", "messages_on_hops", "messages_per_member", "height"),
         draw=figures.scale_figure,
         find=findings.scale_findings,
+    ),
+    Reproduction(
+        name="stab-variants",
+        title="Four bytes, slow routers, long links, and FullDist on a tree",
+        source="[STAB] §3.1, §4.1, §5.1, §7",
+        says=(
+            "With a total order each member reports four bytes instead of an array, in basic and"
+            " structured protocols alike. Routers typically take 1 to 10 ms. FullDist on a tree"
+            " ends up as S_CoordP.",
+        ),
+        how=_MODEL + _RTT + " Trees have four children per node. `total`: ACK and INFO have one"
+        " number. Routers of 1, 5 and 10 ms. Long links: every member is in one of six regions,"
+        " drawn by lot, and a link takes the time between its ends (1 to 155 ms one way).",
+        family=_VARIANTS,
+        points=runs.variants,
+        repeats=_once,
+        measures=("rtt_ms", "rounds", "messages_on_hops", "queue_cpu", "processed_root"),
+        draw=variants.variants_figure,
+        find=variants.variants_findings,
     ),
     Reproduction(
         name="stab-load",

@@ -18,6 +18,7 @@ from ordercast.model.verb_options import (
 )
 from ordercast.pipeline.sweeps.subject import Config, Experiment, Measured, Measures, Subject
 from ordercast.studies.stab.tracking import (
+    ARRAYS,
     KINDS,
     LINKS,
     PLACEMENTS,
@@ -85,8 +86,11 @@ TABLE = (
                " shuffled: members sit anywhere in it (default: same)", "KIND",
                default=PLACEMENTS[0]),
     VerbOption("links", Word(LINKS),
-               "lan, or wan: the root's children are in other regions (default: lan)", "KIND",
-               default=LINKS[0]),
+               "lan; wan: the root's children are in other regions; wide: every member is in any"
+               " region (default: lan)", "KIND", default=LINKS[0]),
+    VerbOption("array", Word(ARRAYS), "senders: an entry for each; total: one number of four bytes"
+               " (default: senders)", "KIND", default=ARRAYS[0]),
+    VerbOption("router", WholeNumber(1), "milliseconds in a router (default: 1)", "MS", default=1),
     VerbOption("seed", WholeNumber(0), "of who is behind, and of what is drawn (default: 1)", "S",
                default=1, configures=False, unswept="[sweep] seed gives every run its own"),
 )  # fmt: skip
@@ -105,6 +109,8 @@ def tracked(config: Config) -> Setting:
         shape,
         config.get("placement", PLACEMENTS[0]),
         config.get("links", LINKS[0]),
+        config.get("array", ARRAYS[0]),
+        config.get("router", 1),
     )
 
 

@@ -12,6 +12,7 @@ from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.trigger import best_limit
 from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
 from ordercast.studies.stab.rounds import of_round
+from ordercast.studies.stab.s_full_dist import StructuredFullDist
 from ordercast.studies.stab.tracking import Setting, track
 from ordercast.studies.stab.traffic import SECOND, DataLoad, measure_load
 from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree
@@ -34,9 +35,18 @@ _QUICK_SCALE = (50, 200, 1_000)
 _QUICK_ELSEWHERE = 200  # members, at most
 _SETTINGS: tuple[dict[str, str], ...] = ({}, {"placement": "shuffled"}, {"links": "wan"})
 
+S_FULL_DIST = "s_full_dist"
+_VARIANT_SIZES = (50, 200, 1_000, 5_000, 20_000, 100_000)
+_LARGEST_SLOW = 5_000  # members, with slow routers or long links everywhere
+_VARIANTS = (("senders", 1, "lan"), ("total", 1, "lan"), ("senders", 5, "lan"),
+             ("senders", 10, "lan"), ("senders", 1, "wide"), ("total", 1, "wide"))  # fmt: skip
+_MOST_MEMBERS = {"full_dist": 1_000, S_FULL_DIST: 20_000, "coordp": 20_000, "train": 20_000}
+
 BUSY = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
 _QUICK_BUSY = (0.0, 0.5, 0.8)
 _DATA_BYTES = 1_000
+_LARGER_TREE, _LARGER_BUSY = "b=3,p=5,z=1", (0.0, 0.4, 0.8)  # 202 members
+_MOST_LOADED = {"full_dist": 150, "train": 150}  # members: every datum goes to all of them
 _ROUNDS = 6  # measured in each run
 
 # The trigger: 15 members on a WAN, where much is sent during a round.
@@ -106,6 +116,36 @@ def round_costs(config: Config, seed: int, _run: str) -> Measured:
     return Measured(measures)
 
 
+def variants(quick: bool) -> Points:
+    """Arrays and single numbers, slower routers, links that are long everywhere."""
+    return [
+        {"members": n, "tree": f"n={n},b=4", "array": array, "router": router, "links": links}
+        for n in ((50, 200, 1_000) if quick else _VARIANT_SIZES)
+        for array, router, links in _VARIANTS
+        if n <= _LARGEST_SLOW or (router, links) == (1, "lan")
+    ]
+
+
+def variant_costs(config: Config, seed: int, _run: str) -> Measured:
+    """`protocol/measure`; `s_full_dist` as well, and of very many members only what scales."""
+    shape = parse_tree(config["tree"])
+    measures: Measures = {}
+    for protocol in (*PROTOCOLS, S_FULL_DIST):
+        if shape.n > _MOST_MEMBERS.get(protocol, shape.n):
+            continue
+        named = "s_coordp" if protocol == S_FULL_DIST else protocol
+        setting = Setting(
+            named, shape, links=config["links"], array=config["array"], router_ms=config["router"]
+        )
+        if protocol == S_FULL_DIST:
+            found = track(setting, seed, lambda _: StructuredFullDist)
+        else:
+            found = track(setting, seed)
+        for name in ("rtt_ms", "rounds", "messages_on_hops", "queue_cpu", "processed_root"):
+            measures[f"{protocol}/{name}"] = of_round(found)[name]
+    return Measured(measures)
+
+
 def shape_of(config: Config) -> TreeShape:
     if "random_tree" in config:
         return parse_random_tree(config["random_tree"])
@@ -117,10 +157,10 @@ def shape_of(config: Config) -> TreeShape:
 
 def loads(quick: bool) -> Points:
     trees = ("b=2,p=5,z=1",) if quick else ("b=2,p=5,z=1", "b=3,p=4,z=3")
-    return [
-        {"members": parse_tree(tree).n, "tree": tree, "busy": busy}
-        for tree, busy in product(trees, _QUICK_BUSY if quick else BUSY)
-    ]
+    found = list(product(trees, _QUICK_BUSY if quick else BUSY))
+    if not quick:
+        found += product((_LARGER_TREE,), _LARGER_BUSY)
+    return [{"members": parse_tree(tree).n, "tree": tree, "busy": busy} for tree, busy in found]
 
 
 def load_costs(config: Config, seed: int, _run: str) -> Measured:
@@ -132,6 +172,8 @@ def load_costs(config: Config, seed: int, _run: str) -> Measured:
     data = DataLoad(rate, _DATA_BYTES) if rate else None
     measures: Measures = {}
     for protocol in PROTOCOLS:
+        if shape.n > _MOST_LOADED.get(protocol, shape.n):
+            continue
         found = measure_load(Setting(protocol, shape), data, seed, rounds=_ROUNDS)
         measures[f"{protocol}/rtt_ms"] = found.rtt_ms
         measures[f"{protocol}/rate"] = rate

@@ -2,7 +2,9 @@
 
 Members sit at the nodes of the tree. The protocol's own tree is the network's (`same`), or the same
 tree with the members dealt out at random over the nodes (`shuffled`), which [STAB] §5.3.1 leaves
-for later. On `wan` links the root's children are in other regions of the world (§7).
+for later. On `wan` links the root's children are in other regions of the world (§7); on `wide` ones
+every member is in a region drawn by lot, so that many links are long. An array has an entry for
+each sender (`senders`), or one number of a total order (`total`: four bytes, §3.1, §7).
 
 Some members are behind, each in a few senders' messages. Who is told that something is stable is
 held against the truth: a round that calls more stable than every member has fails, and so does one
@@ -25,17 +27,27 @@ from ordercast.core.stability.rounds import (
 )
 from ordercast.model.errors import ConfigError
 from ordercast.model.notation import require_known
+from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Chance
 from ordercast.sim.wan import BUILT_IN
 from ordercast.studies.stab.tree import NetworkTree, TreeShape
-from ordercast.studies.stab.tree_network import ACK, EVERYONE, INFO, START, Packet, TreeNetwork
+from ordercast.studies.stab.tree_network import (
+    ACK,
+    EVERYONE,
+    INFO,
+    START,
+    CostModel,
+    Packet,
+    TreeNetwork,
+)
 from ordercast.studies.stab.vectors import Received, Vectors, numpy
 
 if TYPE_CHECKING:
     from ordercast.studies.stab.vectors import Vector
 
 PLACEMENTS = ("same", "shuffled")
-LINKS = ("lan", "wan")
+LINKS = ("lan", "wan", "wide")
+ARRAYS = ("senders", "total")
 KINDS = ("start", "ack", "info")
 ROLES = ("root", "internal", "leaf")
 FULL_DIST_MOST = 5_000  # members: beyond that a round of n² messages takes minutes
@@ -61,11 +73,14 @@ class Setting:
     shape: TreeShape
     placement: str = PLACEMENTS[0]
     links: str = LINKS[0]
+    array: str = ARRAYS[0]
+    router_ms: int = 1
 
     def check(self) -> None:
         require_known(self.protocol, PROTOCOLS, "protocol")
         require_known(self.placement, PLACEMENTS, "placement")
         require_known(self.links, LINKS, "links")
+        require_known(self.array, ARRAYS, "array")
         if self.protocol == "full_dist" and self.shape.n > FULL_DIST_MOST:
             raise ConfigError(
                 f"full_dist: {self.shape.n:,} members would send {self.shape.n**2:,} messages"
@@ -126,11 +141,19 @@ def paths_of(tree: NetworkTree, placement: str, seed: int) -> RoundPaths[int]:
 
 
 def distances(tree: NetworkTree, links: str) -> list[int]:
-    """By node, of the link to its parent: the root and its children are in different regions."""
-    if links != "wan":
+    """By node, of the link to its parent. `wan`: the root and its children are in different
+    regions. `wide`: each node is in any region, the same ones for every run on so many nodes."""
+    if links == LINKS[0]:
         return []
     here, *others = BUILT_IN.between
     found = [0] * tree.count
+    if links == "wide":
+        stream = Chance(tree.count, "regions")
+        names = list(BUILT_IN.between)
+        region = [names[stream.below(len(names))] for _ in range(tree.count)]
+        for node in range(1, tree.count):
+            found[node] = BUILT_IN.between[region[tree.parent[node]]][region[node]]
+        return found
     for place, child in enumerate(tree.children[0]):
         found[child] = BUILT_IN.between[here][others[place % len(others)]]
     return found
@@ -224,9 +247,11 @@ class _Round:
         self.tree = tree = setting.shape.build(seed)
         self.paths = paths_of(tree, setting.placement, seed)
         self.heard = [0] * tree.count
-        self.network = TreeNetwork(tree, self._hear, distances(tree, setting.links))
+        far = distances(tree, setting.links)
+        costs = CostModel(router=setting.router_ms * MILLISECOND)
+        self.network = TreeNetwork(tree, self._hear, far, costs)
         arrays: Arrays[Vector] = Vectors()
-        received = _received(tree.count, seed)
+        received = _received(tree.count, seed, 1 if setting.array == "total" else tree.count)
         truth = arrays.least([each.now() for each in received])
         size = arrays.size(truth)
         self.members = [
@@ -285,12 +310,12 @@ class _Round:
         return found
 
 
-def _received(count: int, seed: int) -> list[Received]:
+def _received(count: int, seed: int, entries: int) -> list[Received]:
     """All hold one vector, but for some who are behind."""
     np = numpy()
     stream = Chance(seed, "behind")
-    everything = np.full(count, _SENT, dtype=np.uint32)
+    everything = np.full(entries, _SENT, dtype=np.uint32)
     received = [Received(everything) for _ in range(count)]
     for _ in range(_BEHIND):
-        received[stream.below(count)].set(stream.below(count), stream.below(_SENT))
+        received[stream.below(count)].set(stream.below(entries), stream.below(_SENT))
     return received

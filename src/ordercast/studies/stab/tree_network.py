@@ -68,12 +68,16 @@ class TreeNetwork:
     node, of the link to its parent. `hear(node, packet)` is called when a host has received."""
 
     def __init__(
-        self, tree: NetworkTree, hear: Callable[[int, Packet], None], distance: Sequence[int] = ()
+        self,
+        tree: NetworkTree,
+        hear: Callable[[int, Packet], None],
+        distance: Sequence[int] = (),
+        costs: CostModel | None = None,
     ) -> None:
         n = tree.count
         self.tree = tree
         self.hear = hear
-        self.costs = CostModel()
+        self.costs = CostModel() if costs is None else costs
         self.now = 0
         self.hops = [0, 0, 0, 0]  # by kind
         self.longest_link = 0

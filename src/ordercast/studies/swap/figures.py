@@ -20,7 +20,7 @@ from ordercast.studies.swap.runs import LIST, ONE, PROTOCOLS_OF_SWAP, SHAPES, TU
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LOOKS = {
+LOOKS = {
     "arrow": (PALETTE[0], "-"),
     "arrow_counting": (PALETTE[0], "--"),
     "combining": (PALETTE[4], "-"),
@@ -40,7 +40,7 @@ def latency_figure(results: Results) -> "Figure":
             (("known_hops", "predecessor or number known"), ("delivered_hops", "delivered by all"))
         ):
             ax = axes[3 * row + column]
-            for protocol, (colour, line) in _LOOKS.items():
+            for protocol, (colour, line) in LOOKS.items():
                 spots = curve(results, "requests", measure, shape=shape, protocol=protocol)
                 draw_curve(ax, spots, NAMES[protocol], colour, _MARKS[protocol], line)
             log_axis(ax, "x", values(results, "requests"))
@@ -58,7 +58,7 @@ def locality_figure(results: Results) -> "Figure":
     """Requests per message over each link, the busiest first."""
     figure, axes = new_figure(12.0, 4.6, 1, 2, sharey=True)
     for ax, senders in zip(axes, (ONE, TURNS), strict=True):
-        for protocol, (colour, line) in _LOOKS.items():
+        for protocol, (colour, line) in LOOKS.items():
             draw_curve(
                 ax, ranked(results, senders, protocol), NAMES[protocol], colour, _MARKS[protocol],
                 line,

@@ -8,6 +8,7 @@ from typing import Any
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.reproduction import Family, Reproduction
+from ordercast.studies.swap import throughput
 from ordercast.studies.swap.figures import latency_figure, locality_figure
 from ordercast.studies.swap.findings import latency_findings, locality_findings
 from ordercast.studies.swap.runs import (
@@ -18,6 +19,7 @@ from ordercast.studies.swap.runs import (
     latencies,
     traffic,
 )
+from ordercast.studies.swap.throughput import throughput_costs
 
 _SITES, _QUICK_SITES = 31, 15
 _MESSAGES, _QUICK_MESSAGES = 40, 12
@@ -43,6 +45,11 @@ def _locality(quick: bool) -> list[dict[str, Any]]:
     ]
 
 
+def _rates(quick: bool) -> list[dict[str, Any]]:
+    sites, rates = (7, (20, 160)) if quick else (15, (10, 40, 160, 640))
+    return [{"sites": sites, "rate": rate} for rate in rates]
+
+
 def _latency_repeats(quick: bool) -> Repeats:
     bound = Precision("arrow/known_hops", share=0.1)
     return Repeats(6, 6) if quick else Repeats(20, 300, (bound,))
@@ -55,6 +62,7 @@ def _locality_repeats(quick: bool) -> Repeats:
 _RANKS = tuple(f"link_{rank}" for rank in range(1, 31))
 
 _LATENCY = Family("swap-latency", latencies)
+_THROUGHPUT = Family("swap-throughput", throughput_costs)
 _LOCALITY = Family("swap-locality", traffic)
 
 REPRODUCTIONS = (
@@ -76,8 +84,8 @@ REPRODUCTIONS = (
         family=_LATENCY,
         points=_latency,
         repeats=_latency_repeats,
-        measures=("known_hops", "known_hops_max", "delivered_hops", "links_max", "requests_sent",
-                  "diameter"),
+        measures=("known_hops", "known_hops_max", "delivered_hops", "links_max", "beyond_diameter",
+                  "requests_sent", "diameter"),
         draw=latency_figure,
         find=latency_findings,
     ),
@@ -101,5 +109,24 @@ REPRODUCTIONS = (
         measures=("requests_sent", "links_used", "busiest_site", "through_root", *_RANKS),
         draw=locality_figure,
         find=locality_findings,
+    ),
+    Reproduction(
+        name="swap-throughput",
+        title="What is carried where sites need time",
+        source="[SWAP] §6.1",
+        says=(
+            "In the combining tree all requests pass the root, which can become a bottleneck; an"
+            " arrow set in its place alleviates that.",
+        ),
+        how="All sites are one group on a binary tree and send to it at random times for about a"
+        " second, in the simulator's point-to-point network: a site needs 1 ms for each frame that"
+        " it sends, a frame then takes 5 ms. All frames count. Carried are messages divided by the"
+        " time until the last is delivered.",
+        family=_THROUGHPUT,
+        points=_rates,
+        repeats=lambda quick: Repeats(2, 2) if quick else Repeats(5, 5),
+        measures=("delay_mean_ms", "carried", "frames"),
+        draw=throughput.throughput_figure,
+        find=throughput.throughput_findings,
     ),
 )  # fmt: skip

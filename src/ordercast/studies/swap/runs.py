@@ -61,6 +61,9 @@ def latencies(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/known_hops_max": max(known[m] / _HOP for m in found.sent),
             f"{protocol}/delivered_hops": fmean(max(found.delays(m)) / _HOP for m in found.sent),
             f"{protocol}/links_max": float(max(hops.values(), default=0)),
+            f"{protocol}/beyond_diameter": float(
+                max(hops.values(), default=0) > measures["diameter"]
+            ),
             f"{protocol}/requests_sent": sum(_is_request(f) for f in found.heard) / len(senders),
         }
     return Measured(measures)
