@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
+from support.clusters.stream_kills import StreamCase, judge, run_stream
+from support.programs.stream_query import start
 
 
 def write(folder: Path, rows: range) -> None:
@@ -66,3 +68,32 @@ def test_a_mistake_is_one_line_of_the_error(spark: SparkSession) -> None:
         wrong.load()
     line = next(line for line in str(found.value).splitlines() if "errors.ConfigError: " in line)
     assert line.endswith("subscribes: 'x': there is no such option (did you mean 'subscribe'?)")
+
+
+def test_a_query_from_group_to_group_sends_each_row_once_over_kills(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """SIGKILL of the driver, of a worker and of a daemon; the last commit is forgotten, and another
+    driver, this one, ends the query."""
+
+    def finish(words: list[str]) -> list[str]:
+        query = start(spark, words)
+        query.awaitTermination()
+        return []
+
+    case = StreamCase(2, ("a node", "a worker", "the driver"), batches=1)
+    found = run_stream(case, tmp_path, finish)
+    assert found.wrong == []
+    assert found.counts["sent"] > 100
+    assert found.counts["batches"] >= 3
+
+
+def test_the_judge_of_streams_finds_what_is_wrong() -> None:
+    wanted = ["2", "4", "6"]
+    assert judge("b", wanted, wanted) == []
+    for got, said in (
+        (["2", "4"], "lost ['6']"),
+        (["2", "4", "4", "6"], "twice ['4']"),
+        (["4", "2", "6"], "another order"),
+    ):
+        assert said in judge("b", wanted, got)[0]

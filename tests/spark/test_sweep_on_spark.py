@@ -1,5 +1,6 @@
 """Sweeps on Spark: the same rows however the work is split and wherever it is done."""
 
+import importlib
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 from ordercast.cli import main
 from ordercast.history.reader import read_history
 from ordercast.pipeline.grids import SweepResult, sweep
-from ordercast.pipeline.sweeps import rounds
+from ordercast.pipeline.sweeps import rounds, workers
 from ordercast.pipeline.sweeps.spec import parse_spec
 from ordercast.pipeline.sweeps.subject import Measured
 from ordercast.pipeline.sweeps.tasks import Point, tasks_of
@@ -199,6 +200,29 @@ def test_a_run_that_kills_its_worker_is_one_failed_run(spark: SparkSession) -> N
     assert by_key['{"n":4}'].error == "ValueError: bad luck"
     assert by_key['{"n":5}'].measures == {"n": 5.0}
     assert by_key['{"n":3}'].seed == tasks[3].seed
+
+
+class Unknown:
+    """An experiment of a package that the workers do not have."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, ("no_such_package",)
+
+    def __call__(self, _config: Any, _seed: int, _run: str) -> Measured:
+        return Measured({})
+
+
+def test_only_a_crash_is_looked_for_by_halving(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong with every run is told at once, whole."""
+    jobs = []
+    once = workers._run
+    monkeypatch.setattr(workers, "_run", lambda *given: jobs.append(1) or once(*given))  # type: ignore[func-returns-value]
+    tasks = [task for n in range(8) for task in tasks_of(Point.of({"n": n}), [1], 1)]
+    with pytest.raises(Exception, match="No module named 'no_such_package'"):
+        on_spark(spark, Unknown(), 4)(tasks)
+    assert len(jobs) == 1
 
 
 def test_the_session_is_asked_how_many_cores_it_has(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.complaints import essence
 from ordercast.pipeline.sweeps.processes import cores, on_processes
 from ordercast.pipeline.sweeps.results import (
     Results,
@@ -28,7 +29,7 @@ from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_p
 from ordercast.pipeline.sweeps.spec import SweepSpec, read_spec
 from ordercast.pipeline.sweeps.store import HISTORY, RunStore
 from ordercast.pipeline.sweeps.subject import Experiment, subject_of
-from ordercast.pipeline.sweeps.tasks import FinishedRun, Point, told
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
 from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 
 if TYPE_CHECKING:
@@ -148,8 +149,8 @@ def audit_history(spark: "SparkSession", folder: Path, *, causal: bool = False) 
         tables = {name: spark.read.parquet(str((folder / name).resolve())) for name in TABLES}
     except Exception as error:
         raise ConfigError(
-            f"{folder}: Spark cannot read it: {told(error)}; put it where the cluster finds it and"
-            " run 'ordercast audit'"
+            f"{folder}: Spark cannot read it: {essence(str(error))}; put it where the cluster finds"
+            " it and run 'ordercast audit'"
         ) from None
     return audit_tables(spark, tables, causal=causal)
 

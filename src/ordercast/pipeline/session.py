@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.complaints import essence
 from ordercast.pipeline.interrupts import held_interrupts, interruptible, quiet_interrupts
 from ordercast.pipeline.java import Java, require_java
 from ordercast.pipeline.progress import saying, show_progress
+from ordercast.pipeline.shipping import PYTHON, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 _QUIET = Path(__file__).with_name("log4j2.properties")
+_MOST_SLOTS = 4096  # at most
+_NO_LIMIT = 2**31 - 1  # of executors, as Spark says it
 _SHUFFLES = "spark.sql.shuffle.partitions"
 _MEMORY = re.compile(r"[1-9]\d*[kmgtKMGT]")
 
@@ -142,7 +146,7 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        raise ConfigError(f"Spark failed: {_essence(str(error))}") from error
+        raise ConfigError(f"Spark failed: {essence(str(error))}") from error
 
 
 def _version() -> str:
@@ -158,8 +162,9 @@ def _connected(sql: Any, app: str, url: str, conf: Mapping[str, str]) -> Iterato
             builder = builder.config(name, value)
         session = builder.getOrCreate()
     except Exception as error:
-        raise ConfigError(f"--master {url}: {_essence(str(error))}") from None
+        raise ConfigError(f"--master {url}: {essence(str(error))}") from None
     try:
+        _require_same(session, url)
         yield session
     finally:
         session.stop()
@@ -176,7 +181,8 @@ def _started(
     brief: bool,
     starting: AbstractContextManager[None],
 ) -> Iterator["SparkSession"]:
-    _prepare_environment(java, local=master.startswith("local"))
+    local = master.startswith("local")
+    _prepare_environment(java, local=local)
     # A JVM that is interrupted may still write there: what it leaves is not our user's concern.
     with tempfile.TemporaryDirectory(
         prefix="ordercast-spark-", ignore_cleanup_errors=True
@@ -185,17 +191,22 @@ def _started(
         settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
         if brief:
             settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
-        if master.startswith("local"):
+        if local:
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings |= conf
         with log.open("wb") as said, starting, held_interrupts() as held:
-            session, gateway = _start(sql, settings, said, log)
+            if not local:
+                settings |= shipped(conf, os.environ.get("PYSPARK_PYTHON"))
+            with _python_of_executors(settings.get(PYTHON)):
+                session, gateway = _start(sql, settings, said, log)
         # Spark's own handler talks to the JVM while the main thread does: that ends in a traceback.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             if held:
                 raise KeyboardInterrupt
+            if not local:
+                _require_same(session, master)
             if _SHUFFLES not in conf:
                 session.conf.set(_SHUFFLES, str(slots(session)))
             yield session
@@ -219,6 +230,27 @@ def _prepare_environment(java: Java, *, local: bool) -> None:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
+def _require_same(session: "SparkSession", master: str) -> None:
+    from ordercast.pipeline.preflight import require_same
+
+    require_same(session, f"--master {master}")
+
+
+@contextmanager
+def _python_of_executors(python: str | None) -> Iterator[None]:
+    """Spark takes it from the environment when a session starts."""
+    before = os.environ.get("PYSPARK_PYTHON")
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["PYSPARK_PYTHON"] = before
+        elif python is not None:
+            del os.environ["PYSPARK_PYTHON"]
+
+
 def _settings(scratch: str, memory: str) -> dict[str, str]:
     return {
         "spark.driver.memory": memory,
@@ -235,13 +267,31 @@ def _settings(scratch: str, memory: str) -> dict[str, str]:
 
 def slots(session: "SparkSession") -> int:
     """How many tasks can run at a time, now or when the cluster gives all that it may give. Two
-    partitions beat 200 on two cores; what needs more says so where it shuffles."""
-    now = session.sparkContext.defaultParallelism
-    conf = session.sparkContext.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false") != "true":
-        return int(now)
-    most = int(conf.get("spark.dynamicAllocation.maxExecutors", "0"))
-    return max(int(now), most * int(conf.get("spark.executor.cores", "1")))
+    partitions beat 200 on two cores; what needs more says so where it shuffles. Also over Spark
+    Connect."""
+    try:
+        now = int(session.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect has no such thing
+        now = _counted(session)
+
+    def setting(name: str, default: str) -> str:
+        return str(session.conf.get(name, default))
+
+    if setting("spark.dynamicAllocation.enabled", "false") != "true":
+        return now
+    most = int(setting("spark.dynamicAllocation.maxExecutors", "0"))
+    if most >= _NO_LIMIT:
+        return now
+    return max(now, most * int(setting("spark.executor.cores", "1")))
+
+
+def _counted(session: "SparkSession") -> int:
+    """The partitions that the session itself makes: as a rule, one for each core."""
+    from pyspark.sql import functions as sql
+
+    ids = session.range(_MOST_SLOTS).select(sql.spark_partition_id().alias("part"))
+    # Counted here: a `distinct` is a shuffle, for which a fresh JVM takes seconds.
+    return len({row.part for row in ids.collect()})
 
 
 def _start(sql: Any, settings: dict[str, str], said: IO[bytes], log: Path) -> tuple[Any, Any]:
@@ -256,7 +306,7 @@ def _start(sql: Any, settings: dict[str, str], said: IO[bytes], log: Path) -> tu
         words = log.read_text(encoding="utf-8", errors="replace")
         raise ConfigError(
             f"Spark does not start with --master {settings['spark.master']} and"
-            f" --memory {settings['spark.driver.memory']}: {_essence(words or str(error))}"
+            f" --memory {settings['spark.driver.memory']}: {essence(words or str(error))}"
         ) from None
     context = None
     try:
@@ -268,7 +318,7 @@ def _start(sql: Any, settings: dict[str, str], said: IO[bytes], log: Path) -> tu
             context.stop()
         _end(gateway)
         raise ConfigError(
-            f"--master {settings['spark.master']}: Spark does not start: {_essence(words)}"
+            f"--master {settings['spark.master']}: Spark does not start: {essence(words)}"
         ) from None
 
 
@@ -282,19 +332,3 @@ def _end(gateway: Any) -> None:
     gateway.proc.wait()
     core.SparkContext._gateway = None
     core.SparkContext._jvm = None
-
-
-def _essence(words: str) -> str:
-    """The line of a complaint that says what happened, without the name of the exception.
-
-    Of causes the last one tells most; Python's own come last, too.
-    """
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    start = r"(?P<by>Caused by: |: |Exception in thread \S+ )?"
-    named = re.compile(start + r"[\w.$]+(?:Exception|Error): (?P<why>.+)")
-    found = [match for line in lines if (match := named.match(line))]
-    causes = [match["why"] for match in found if match["by"] == "Caused by: "]
-    plain = [line for line in lines if "incubator" not in line and not line.startswith("at ")]
-    said = causes[-1:] or [match["why"] for match in found] or plain[1:] or plain
-    file = re.search(r"reading file (?:file:/*(?=/))?(\S+?)\.?(?:\s|$)", words)
-    return (f"{file[1]}: " if file else "") + (said[0] if said else "it says nothing")

@@ -172,13 +172,14 @@ class NodesFeed:
 
     async def _latest(self, start: Offsets) -> Offsets:
         await self._enter()
-        asked = [self._site_at(site, start.get(site)) for site in self._clients]
+        asked = [self._site_at(site, start.get(site), bool(start)) for site in self._clients]
         found = await asyncio.gather(*asked)
         ends = dict(zip(self._clients, found, strict=True))
         return {**start, **{site: end for site, end in ends.items() if end is not None}}
 
-    async def _site_at(self, site: Site, start: Offset | None) -> Offset | None:
-        """How far a site can be read. None: it does not answer, and stays where it is."""
+    async def _site_at(self, site: Site, start: Offset | None, in_query: bool) -> Offset | None:
+        """How far a site can be read. None: it does not answer, and stays where it is. Not
+        `in_query`: somebody only asks, and no reader is made, which would hide that one is gone."""
         client, options = self._clients[site], self._options
         try:
             async with asyncio.timeout(_ASK_S):
@@ -195,7 +196,8 @@ class NodesFeed:
         if not self._named:
             return end
         if start is None:
-            await self._reader_at(client)
+            if in_query:  # a site that is new to the query
+                await self._reader_at(client)
             return end
         taken_back = any(
             attempt > start.attempt and position < start.position

@@ -14,7 +14,7 @@ import msgspec
 from ordercast.model.errors import Error
 from ordercast.pipeline.sweeps.subject import Config, Experiment
 
-_TOLD = 500  # characters of an error
+_TOLD = 2000  # characters of an error
 
 
 @dataclass(frozen=True, slots=True)

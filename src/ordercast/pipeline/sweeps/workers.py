@@ -1,8 +1,8 @@
 """Runs of a sweep on Spark: one row per run, by `mapInArrow` on the caller's session.
 
 Each partition takes some of a wave's tasks, which travel with the function; what comes back is one
-encoded outcome per run. A run that kills its worker is found by halving the wave, and becomes a
-failed run like any other.
+encoded outcome per run. A run that kills its worker again and again is found by halving the wave,
+and becomes a failed run like any other.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ordercast.pipeline.session import slots
 from ordercast.pipeline.sweeps.subject import Experiment
-from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, failed, perform, told
+from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, failed, perform
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PER_SLOT = 4  # partitions: enough to even out runs of different cost, few enough to cost little
-_MOST_SLOTS = 4096  # at most
+_CRASHES = ("Python worker exited unexpectedly", "ExecutorLostFailure", "ExecutorDeadException")
 
 
 def on_spark(
@@ -30,7 +31,8 @@ def on_spark(
         try:
             return _run(spark, experiment, tasks, min(partitions, len(tasks)))
         except Exception as error:
-            if not _alive(spark):
+            # Whatever else is wrong is wrong with every run: halving would only take long.
+            if not _crashed(error):
                 raise
             if len(tasks) == 1:
                 return [failed(tasks[0], f"the worker died: {_cause(error)}")]
@@ -41,12 +43,8 @@ def on_spark(
 
 
 def partitions_for(spark: "SparkSession") -> int:
-    """A few for each partition that the session itself would make: as a rule, for each core."""
-    from pyspark.sql import functions as sql
-
-    ids = spark.range(_MOST_SLOTS).select(sql.spark_partition_id().alias("part"))
-    # Counted here: a `distinct` is a shuffle, for which a fresh JVM takes seconds.
-    return _PER_SLOT * len({row.part for row in ids.collect()})
+    """A few for each task that the cluster can run at a time."""
+    return _PER_SLOT * slots(spark)
 
 
 def _run(
@@ -70,15 +68,11 @@ def _perform(
             yield pa.RecordBatch.from_pydict({"outcome": [outcome]})
 
 
-def _alive(spark: "SparkSession") -> bool:
-    try:
-        return spark.range(1).count() == 1
-    except Exception:
-        return False
+def _crashed(error: Exception) -> bool:
+    return any(word in str(error) for word in _CRASHES)
 
 
 def _cause(error: Exception) -> str:
     """The line of Spark's long complaint that tells what became of the worker."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    crashed = [line for line in lines if "crashed" in line or "exited" in line]
-    return (crashed or [told(error)])[0][:200]
+    return next(line for line in lines if any(word in line for word in _CRASHES))

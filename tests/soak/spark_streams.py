@@ -1,0 +1,21 @@
+"""Soak campaign: a query of Spark between two groups, over 20 SIGKILLs of its driver, workers and
+daemons. Both members must deliver every row once, in order."""
+
+import random
+import tempfile
+from pathlib import Path
+
+from support.clusters.stream_kills import StreamCase, run_stream
+from tools.soak.campaign import Outcome
+
+CASE_S = 420
+KILLS = 20
+
+
+def run(seed: int) -> Outcome:
+    rng = random.Random(f"spark streams {seed}")
+    kinds = ("the driver", "a worker", "a node")
+    case = StreamCase(seed, tuple(rng.choice(kinds) for _ in range(KILLS)))
+    with tempfile.TemporaryDirectory(prefix="oc-soak-") as place:
+        found = run_stream(case, Path(place))
+    return Outcome(not found.wrong, dict(found.counts), f"{case}: {'; '.join(found.wrong)[:2500]}")

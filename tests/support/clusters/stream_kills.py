@@ -1,0 +1,231 @@
+"""A query of Spark from one group to another, whose driver, workers and daemons are killed.
+
+All are real processes. In the end both members of the second group must have delivered the even
+numbers of the first, each once, in order.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ordercast.net.client.client import Client, connect
+from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.file import read_cluster
+from support.clusters.node_processes import NodeProcesses
+from support.clusters.processes import ROOT, write_cluster
+from support.clusters.reader_kills import log_of
+from support.harness import loops
+
+PROGRAM = ROOT / "tests" / "support" / "programs" / "stream_query.py"
+GROUPS = {"alpha": ["a", "b"], "gamma": ["b", "c"]}
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True)
+class StreamCase:
+    """`kills`: of what, one after another. `batches`: how many must be done between two kills, at
+    most."""
+
+    seed: int
+    kills: tuple[str, ...]
+    batches: int = 3
+    rate_s: float = 0.02  # between messages
+
+
+@dataclass
+class StreamResult:
+    wrong: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class _Query:
+    """The program, as a process group of its own."""
+
+    def __init__(self, folder: Path, file: Path, stores: Path) -> None:
+        self.checkpoint = folder / "checkpoint"
+        self.words = [str(file), str(stores), str(self.checkpoint)]
+        self._log = folder / "query.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, mode: str) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), *self.words, mode],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        """Driver and JVM at once; the workers end when the JVM is gone."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def kill_worker(self, chance: random.Random) -> bool:
+        """One of the Python workers. Whether there was any."""
+        assert self._process is not None
+        workers = [pid for pid, words in _below(self._process.pid) if b"pyspark" in words]
+        if not workers:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(chance.choice(workers), signal.SIGKILL)
+        return True
+
+    def finish(self) -> list[str]:
+        """Read what is there now; what is wrong with that."""
+        self.start("finish")
+        assert self._process is not None
+        code = self._process.wait(300)
+        self._process = None
+        return [f"the query ended with {code}: {self.log()}"] if code else []
+
+    def done(self) -> int:
+        """How many batches are done."""
+        commits = self.checkpoint / "commits"
+        return sum(path.name.isdecimal() for path in commits.glob("*"))
+
+    def forget_the_last(self) -> None:
+        """Delete the last commit of the checkpoint: Spark runs that batch again."""
+        commits = [
+            path for path in (self.checkpoint / "commits").glob("*") if path.name.isdecimal()
+        ]
+        if commits:
+            last = max(commits, key=lambda path: int(path.name))
+            last.unlink()
+            last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
+
+
+def _below(root: int) -> list[tuple[int, bytes]]:
+    """The processes that descend from one, and their command lines."""
+    parents: dict[int, int] = {}
+    words: dict[int, bytes] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
+            parents[int(path.name)] = int(stat.rsplit(")", 1)[1].split()[1])
+            words[int(path.name)] = (path / "cmdline").read_bytes()
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return [(pid, words.get(pid, b"")) for pid in sorted(found - {root})]
+
+
+@contextmanager
+def _running(folder: Path) -> Iterator[tuple[NodeProcesses, _Query, Path]]:
+    options = {"durability": "os", "unnamed_reader": False}
+    file = write_cluster(folder, GROUPS, options, tls=False, timeouts={"suspect": "500ms"})
+    daemons = NodeProcesses(folder, dict.fromkeys("abc", file), [ROOT / "src"])
+    query = _Query(folder, file, daemons.stores)
+    try:
+        for site in "abc":
+            daemons.start(site)
+        query.start("go")
+        yield daemons, query, file
+    finally:
+        query.kill()
+        daemons.end()
+
+
+def run_stream(
+    case: StreamCase, folder: Path, finish: Callable[[list[str]], list[str]] | None = None
+) -> StreamResult:
+    """`finish`: runs the query to its end on a session that is there; default: a new process."""
+    found = StreamResult()
+    with _running(folder) as (daemons, query, file):
+        loops.run(_campaign(case, read_cluster(file), daemons, query, found), limit_s=1_500.0)
+        query.kill()
+        query.forget_the_last()
+        words = [*query.words, "finish"]
+        found.wrong += query.finish() if finish is None else finish(words)
+        found.counts["batches"] = query.done()
+        found.wrong += daemons.stop()
+    if not found.wrong:
+        sent = found.counts["sent"]
+        wanted = [str(n) for n in range(1, sent + 1) if n % 2 == 0]
+        for site in "bc":
+            log = log_of(daemons.stores / f"{site}.db")
+            found.wrong += judge(site, wanted, [text for _, group, text in log if group == "gamma"])
+    return found
+
+
+def judge(site: str, wanted: list[str], got: list[str]) -> list[str]:
+    if got == wanted:
+        return []
+    twice = [text for text, count in Counter(got).items() if count > 1]
+    lost = sorted(set(wanted) - set(got), key=int)
+    what = f"twice {twice[:5]}" if twice else f"lost {lost[:5]}" if lost else "another order"
+    return [f"site {site}: {len(got)} of {len(wanted)}: {what}"]
+
+
+async def _campaign(
+    case: StreamCase, cluster: Cluster, daemons: NodeProcesses, query: _Query, found: StreamResult
+) -> None:
+    chance = random.Random(f"stream {case.seed}")
+    over = asyncio.Event()
+    times = {"start_s": PATIENCE_S, "patience_s": PATIENCE_S, "flush_s": PATIENCE_S}
+    async with connect(cluster, "a", daemons.stores, **times) as client:  # type: ignore[arg-type]
+        sending = asyncio.create_task(_send(client, case, over, found))
+        for n, what in enumerate(case.kills, start=1):
+            await _until_done(query, query.done() + chance.randint(1, case.batches), found)
+            if found.wrong:
+                break
+            last = n == len(case.kills)
+            await _kill(what, chance, daemons, query, again=not last)
+            found.counts[f"kills of {what}"] += 1
+        over.set()
+        await sending
+
+
+async def _kill(
+    what: str, chance: random.Random, daemons: NodeProcesses, query: _Query, *, again: bool
+) -> None:
+    """`again`: a driver is started again at once."""
+    await asyncio.sleep(chance.random() * 0.3)  # anywhere within a batch
+    if what == "the driver":
+        query.kill()
+        if chance.random() < 0.5:
+            query.forget_the_last()
+        if again:
+            query.start("go")
+    elif what == "a worker":
+        while not query.kill_worker(chance):
+            await asyncio.sleep(0.05)
+    else:
+        site = chance.choice("abc")
+        daemons.kill(site)
+        await asyncio.sleep(chance.random())
+        daemons.start(site)
+
+
+async def _until_done(query: _Query, batches: int, found: StreamResult) -> None:
+    until = time.monotonic() + 300
+    while query.done() < batches:
+        if time.monotonic() > until:
+            found.wrong.append(f"{query.done()} of {batches} batches are done: {query.log()}")
+            return
+        await asyncio.sleep(0.05)
+
+
+async def _send(client: Client, case: StreamCase, over: asyncio.Event, found: StreamResult) -> None:
+    """Numbers, as a producer: its own daemon is killed, too."""
+    number, receipt = 0, None
+    while not over.is_set():
+        number += 1
+        receipt = await client.produce("sender", number, "alpha", [str(number).encode()])
+        found.counts["sent"] = number
+        await asyncio.sleep(case.rate_s)
+    if receipt is not None:
+        await receipt.stable()

@@ -1,0 +1,91 @@
+"""A standalone Spark cluster on this machine: a master and workers, each a process of its own."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from ordercast.pipeline.java import require_java
+from support.harness.ports import free_ports
+
+_HOME = Path(pyspark.__file__).parent
+_HOST = "127.0.0.1"
+_START_S = 120
+
+
+@dataclass
+class SparkCluster:
+    """`workers` are processes of the system; each starts executors as its children."""
+
+    master: str
+    workers: list[subprocess.Popen[bytes]]
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it has started, the youngest first."""
+    found = [pid]
+    for one in found:
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            found += [int(child) for child in children.read_text().split()]
+    return found[::-1]
+
+
+def kill(pids: Iterable[int]) -> int:
+    """By SIGKILL; how many."""
+    done = list(pids)
+    for pid in done:
+        os.kill(pid, signal.SIGKILL)
+    return len(done)
+
+
+@contextmanager
+def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
+    """Workers with one core each."""
+    ports = free_ports(2 + 2 * workers)
+    java = require_java()
+    environment = {
+        **{name: text for name, text in os.environ.items() if "SPARK" not in name},
+        "SPARK_HOME": str(_HOME), "SPARK_LOCAL_IP": _HOST, "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **({} if java.home is None else {"JAVA_HOME": str(java.home)}),
+    }  # fmt: skip
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def begin(name: str, kind: str, *words: str) -> None:
+        command = [str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}",
+                   "--host", _HOST, *words]  # fmt: skip
+        with (folder / f"{name}.log").open("wb") as log:
+            begun.append(
+                subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
+            )
+
+    master = f"spark://{_HOST}:{ports[0]}"
+    try:
+        begin("master", "master.Master", "--port", str(ports[0]), "--webui-port", str(ports[1]))
+        for number in range(workers):
+            work = folder / f"work{number}"
+            begin(f"worker{number}", "worker.Worker", "--port", str(ports[2 + 2 * number]),
+                  "--webui-port", str(ports[3 + 2 * number]), "--cores", "1", "--memory", "1g",
+                  "--work-dir", str(work), master)  # fmt: skip
+        for number in range(workers):
+            _await(folder / f"worker{number}.log", "Successfully registered with master")
+        yield SparkCluster(master, begun[1:])
+    finally:
+        for process in reversed(begun):
+            if process.poll() is None:
+                kill(family(process.pid))
+            process.wait()
+
+
+def _await(log: Path, words: str) -> None:
+    deadline = time.monotonic() + _START_S
+    while words not in log.read_text(errors="replace"):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{log.name} does not say {words!r}: {log.read_text()[-2000:]}")
+        time.sleep(0.1)

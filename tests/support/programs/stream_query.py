@@ -1,0 +1,54 @@
+"""A program with a query of Spark from one group to another, for tests that kill it.
+
+Arguments: the cluster file, the folder of stores, the checkpoint, and `go` (until it is killed) or
+`finish` (what is there now). It says `running` when the query has begun.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ordercast.pipeline.session import open_session
+
+PER_BATCH = 200
+
+
+def start(spark: SparkSession, words: list[str]) -> Any:
+    """The even numbers of alpha go to gamma, in their order."""
+    file, stores, checkpoint, mode = words
+    place = {"nodes": file, "dir": stores, "timeout": "120"}
+    rows = (
+        spark.readStream.format("ordercast")
+        .options(**place, sites="b", subscribe="alpha", maxOffsetsPerTrigger=str(PER_BATCH))
+        .load()
+    )
+    even = rows.where("cast(cast(payload as string) as int) % 2 = 0").select("payload")
+    writing = even.writeStream.format("ordercast").options(**place, site="c", group="gamma")
+    writing = writing.option("checkpointLocation", checkpoint)
+    trigger: Callable[..., Any] = writing.trigger
+    writing = (
+        trigger(availableNow=True) if mode == "finish" else trigger(processingTime="0 seconds")
+    )
+    return writing.start()
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    with open_session("q", master="local[2,4]", memory="1g", progress=False, brief=True) as spark:
+        while True:
+            query = start(spark, words)
+            print("running", flush=True)
+            try:
+                query.awaitTermination()
+            except PySparkException as error:  # such as a worker that was killed four times
+                print(str(error)[-1500:], flush=True)
+                continue
+            if words[3] == "finish":
+                return
+
+
+if __name__ == "__main__":
+    main()
