@@ -3,17 +3,18 @@
     python -m tools.flame OUT.svg [--rate 1000] [--seconds 6] [--deliver agreed] [--calls]
 
 The sites run in one process over real connections, each with its store, and send at an even rate.
-SIGPROF interrupts the process each millisecond of processor time, and the stack is counted.
+A second thread looks at the stack each millisecond, and counts it if code of ours runs.
 `--calls` counts the calls of Python functions for each message instead, one message at a time:
 no other work on the machine disturbs that.
 """
 
 import argparse
 import asyncio
-import signal
 import sys
 import tempfile
+import threading
 from collections import Counter
+from functools import cache
 from html import escape
 from pathlib import Path
 from types import FrameType
@@ -25,6 +26,7 @@ from ordercast.net.daemon.daemon import loop_factory
 from ordercast.net.site.node import Node
 
 EVERY_S = 0.001
+SWITCH_S = 1e-5  # so soon the sampling thread runs when it wants to
 WARM_S = 1.0
 ALONE = 1_500  # messages
 WIDTH, ROW = 1_200, 17  # pixels
@@ -39,29 +41,41 @@ Stack = tuple[str, ...]
 
 
 class Sampler:
-    """Counts stacks while it is on."""
+    """Counts the stacks of the main thread while it is on. A second thread looks: signals are
+    handled by uvloop when a callback has ended, and would see none of it. Frames of the loop and of
+    libraries are left out."""
 
     def __init__(self) -> None:
         self.stacks: Counter[Stack] = Counter()
+        self._over = threading.Event()
 
     def __enter__(self) -> "Sampler":
-        signal.signal(signal.SIGPROF, self._sample)
-        signal.setitimer(signal.ITIMER_PROF, EVERY_S, EVERY_S)
+        self._main = threading.get_ident()
+        self._switch = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        self._over.set()
+        self._thread.join()
+        sys.setswitchinterval(self._switch)
 
-    def _sample(self, _: int, frame: FrameType | None) -> None:
-        names: list[str] = []
-        while frame is not None:
-            code = frame.f_code
-            names.append(f"{place(code.co_filename)}:{code.co_qualname}")
-            frame = frame.f_back
-        self.stacks[tuple(reversed(names))] += 1
+    def _look(self) -> None:
+        while not self._over.wait(EVERY_S):
+            frame: FrameType | None = sys._current_frames()[self._main]
+            names: list[str] = []
+            while frame is not None:
+                code = frame.f_code
+                names.append(f"{place(code.co_filename)}:{code.co_qualname}")
+                frame = frame.f_back
+            ours = [name for name in names if "/" in name]  # a room; a library's file has none
+            if ours:
+                self.stacks[tuple(reversed(ours))] += 1
 
 
+@cache
 def place(path: str) -> str:
     """A file of ours by its room, another one by its name."""
     _, found, inner = path.rpartition("/ordercast/")

@@ -71,7 +71,7 @@ def test_a_producers_batch_is_one_request_to_one_group() -> None:
     assert ticket_in(producer_id(77)) == 77
     assert not ticket_in(b"p" * CLIENT_BYTES)
     several = Requests(producer_id(1), ((1, 1), (2, 1)))
-    with pytest.raises(FrameError, match="2 of a producer in one batch"):
+    with pytest.raises(FrameError, match="2 of a producer, or with ids, in one batch"):
         Batch("a", 1, "g", 1, 2, b"", requests=several).check()
     listed = Requests(producer_id(1), ((1, 1),))
     with pytest.raises(FrameError, match="to no list of sites"):

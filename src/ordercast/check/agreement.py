@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ordercast.check.bases import Bases
 from ordercast.check.tangles import MessageNumber, SiteNumber
 from ordercast.check.verdict import Verdict, Witness, plain
-from ordercast.check.view import View
+from ordercast.check.view import SiteView, View
 from ordercast.model.groups import Group
 from ordercast.model.messages import MessageId
 
@@ -16,12 +16,12 @@ LATER_MESSAGE = "the member delivered a later message of the group"
 
 def check_agreement(view: View) -> Verdict:
     """(message, member) pairs that are missing although the member has passed their place."""
-    passed = _Passed(view)
+    passed = PassedPlaces(view)
     bases = Bases(view)
     count = pending = 0
     smallest: tuple[MessageId, SiteNumber] | None = None
     witness: Witness | None = None
-    for message, epoch, member in _missing(view):
+    for message, epoch, member in missing(view):
         if view.messages[message] in view.sites[member].gaps:
             continue
         if view.sites[member].bases and bases.cover(member, message, epoch):
@@ -37,10 +37,10 @@ def check_agreement(view: View) -> Verdict:
     return Verdict("agreement", count, witness, pending)
 
 
-def _missing(view: View) -> Iterator[tuple[MessageNumber, int, SiteNumber]]:
+def missing(view: View) -> Iterator[tuple[MessageNumber, int, SiteNumber]]:
     """Messages that some member delivered, with their epoch, and each member that did not."""
-    for message, epoch in enumerate(_epochs(view)):
-        if epoch is None:
+    for message, epoch in enumerate(epochs_of(view)):
+        if epoch is None or message in view.late:
             continue
         members = view.members[epoch, view.messages[message].group]
         deliverers = view.deliverers[message]
@@ -51,7 +51,7 @@ def _missing(view: View) -> Iterator[tuple[MessageNumber, int, SiteNumber]]:
                 yield message, epoch, member
 
 
-def _epochs(view: View) -> list[int | None]:
+def epochs_of(view: View) -> list[int | None]:
     """Per message, its lowest epoch among the agreed rows of sites that are members then."""
     found: list[int | None] = [None] * len(view.messages)
     for number, site in enumerate(view.sites):
@@ -65,15 +65,18 @@ def _epochs(view: View) -> list[int | None]:
     return found
 
 
-class _Passed:
+class PassedPlaces:
     """Whether a member has passed the place of a message that it lacks."""
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._last_epoch = [
-            max((site.rows[i].epoch for i in site.order_rows), default=0) for site in view.sites
-        ]
+        self._last_epoch = [self._latest(site) for site in view.sites]
         self._last_common: dict[SiteNumber, Mapping[tuple[SiteNumber, Group], int]] = {}
+
+    def _latest(self, site: SiteView) -> int:
+        """The latest epoch of which the site has a first delivery."""
+        condensed = self._view.before.last_epoch(site.name, site.unagreed_epochs)
+        return max(condensed, max((site.rows[i].epoch for i in site.order_rows), default=0))
 
     def reason(self, member: SiteNumber, message: MessageNumber, epoch: int) -> str | None:
         view = self._view
@@ -89,6 +92,16 @@ class _Passed:
             if other in members and place < last_common.get((other, group), -1):
                 return LATER_MESSAGE
         return None
+
+    def any_later(self, member: SiteNumber, message: MessageNumber) -> bool:
+        """Whether the member has delivered something, of any group, that a site delivered after
+        the message."""
+        places = self._view.places
+        return any(
+            places[other][message] < place
+            for (other, _), place in self._common(member).items()
+            if message in places[other]
+        )
 
     def _common(self, member: SiteNumber) -> Mapping[tuple[SiteNumber, Group], int]:
         """Per site and group: the place, at that site, of its last message that the member has

@@ -7,7 +7,7 @@ deliver above the base. Where nothing tells, the message is given the benefit of
 from collections.abc import Mapping
 
 from ordercast.check.tangles import MessageNumber, SiteNumber
-from ordercast.check.view import Base, View
+from ordercast.check.view import Base, SiteView, View
 
 
 class Bases:
@@ -55,9 +55,8 @@ class Bases:
         key = (site, base)
         if key not in self._first_above:
             view = self._view
-            first: dict[SiteNumber, int] = {}
-            epochs = []
             one = view.sites[site]
+            first, epochs = self._before(one, base)
             for message, i in zip(one.order, one.order_rows, strict=True):
                 if one.rows[i].position > base.position:
                     epochs.append(one.rows[i].epoch)
@@ -68,13 +67,26 @@ class Bases:
             self._first_epoch[key] = min(epochs, default=None)
         return self._first_epoch[key], self._first_above[key]
 
+    def _before(self, site: SiteView, base: Base) -> tuple[dict[SiteNumber, int], list[int]]:
+        """The same of condensed rows: they lie before all places."""
+        first: dict[SiteNumber, int] = {}
+        epochs = []
+        for epoch, name in self._view.before.above.get((site.name, base.position), ()):
+            other = self._view.site_number[name]
+            if epoch not in site.unagreed_epochs:
+                epochs.append(epoch)
+                if epoch not in self._view.sites[other].unagreed_epochs:
+                    first[other] = -1
+        return first, epochs
+
     def _lowest_above(
         self, site: SiteNumber, base: Base
     ) -> Mapping[tuple[str, str], tuple[int, int]]:
         """Per origin and group, the lowest (incarnation, seq) delivered above the base."""
         key = (site, base)
         if key not in self._streams:
-            lowest: dict[tuple[str, str], tuple[int, int]] = {}
+            own = (self._view.sites[site].name, base.position)
+            lowest = dict(self._view.before.lowest.get(own, {}))
             for row in self._view.sites[site].rows:
                 if row.position > base.position:
                     stream = (row.origin, row.group_name)

@@ -17,10 +17,12 @@ def check_lost(view: View) -> Verdict:
             delivered[message] |= 1 if row.epoch in site.unagreed_epochs else 2
     bases = Bases(view)
     dropped = {message for site in view.sites for message in site.dropped}
-    count = pending = 0
+    count = 0
+    unagreed = {site.name: site.unagreed_epochs for site in view.sites}
+    pending = view.before.only_unagreed(unagreed)
     smallest: tuple[MessageId, SiteNumber] | None = None
     for message, sent in enumerate(view.sent):
-        if sent is None or delivered[message] & 2:
+        if sent is None or delivered[message] & 2 or message in view.late:
             continue
         if view.messages[message] in dropped and not delivered[message]:
             continue  # another copy of it was delivered

@@ -12,6 +12,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from ordercast.check.before import CondensedRows
 from ordercast.check.tangles import Knot, MessageNumber, SiteNumber, find_tangles
 from ordercast.history.rows import (
     BASE,
@@ -34,6 +35,7 @@ from ordercast.model.messages import MessageId
 
 _NOWHERE = 1 << 63  # above every position
 _POSITION = attrgetter("position")
+event_order = attrgetter("n", "kind", "position", "attempt", "epoch")
 
 
 class Base(NamedTuple):
@@ -63,11 +65,13 @@ class SiteView:
 class View:
     """What the checks read. Lists are indexed by site number or message number."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, before: CondensedRows | None = None) -> None:
+        """`before`: what was condensed before these rows; nothing, for a whole history."""
+        self.before = CondensedRows() if before is None else before
         events = _events_by_site(history.events)
         rows = _rows_by_site(history.deliveries)
         names = {row.site for row in history.groups} | {row.origin for row in history.sent}
-        names.update(events, rows)
+        names.update(events, rows, self.before.sites)
         self.sites = [SiteView(name) for name in sorted(names)]
         self.site_number = {site.name: number for number, site in enumerate(self.sites)}
         self.members = _members(history.groups, self.site_number)
@@ -92,6 +96,8 @@ class View:
             site.rows = _live(own_rows, floor)
             self.annulled += len(own_rows) - len(site.rows)
             self._number_rows(site, numbers)
+        self.late = self._late()
+        for site in self.sites:
             self._order(site)
 
     def _number_sent(self, sent: Iterable[Sent]) -> dict[MessageId, MessageNumber]:
@@ -126,12 +132,27 @@ class View:
                 self.sent.append(None)
             found.append(number)
 
+    def _late(self) -> set[MessageNumber]:
+        """Messages that were condensed before: nothing more of them was expected."""
+        if not self.before.condensed:
+            return set()
+        epoch_of = self.before.epoch_of
+        return {n for n, message in enumerate(self.messages) if epoch_of(message) is not None}
+
+    def delivered_before(self, site: SiteView) -> set[MessageNumber]:
+        """The late messages that the site delivered before these rows."""
+        return {n for n in self.late if self.before.delivered(site.name, self.messages[n])}
+
     def _order(self, site: SiteView) -> None:
-        if not site.unagreed_epochs and len(set(site.numbers)) == len(site.numbers):
+        if (
+            not self.late
+            and not site.unagreed_epochs
+            and len(set(site.numbers)) == len(site.numbers)
+        ):
             site.order = site.numbers
             site.order_rows = range(len(site.numbers))
             return
-        seen: set[MessageNumber] = set()
+        seen = self.delivered_before(site)
         kept: list[int] = []
         for i, (row, number) in enumerate(zip(site.rows, site.numbers, strict=True)):
             if row.epoch in site.unagreed_epochs:
@@ -216,7 +237,7 @@ def _events_by_site(events: Iterable[Event]) -> dict[str, list[Event]]:
         require_kind(event.kind, "events")
         found[event.site].append(event)
     for own in found.values():
-        own.sort(key=attrgetter("n", "kind", "position", "attempt", "epoch"))
+        own.sort(key=event_order)
     return found
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ordercast.cli.audit_follow import follow_arguments, require_follow, run_follow
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.spark_options import (
@@ -23,12 +24,14 @@ only to them, in one order everywhere? Each check counts what is wrong, exactly,
 shows the smallest witness of it. A history is a folder of Parquet tables (or any URI
 that Spark reads) as 'ordercast sim --history' writes it. The checks are defined by
 'ordercast docs checks'; 'ordercast docs audit' tells how histories larger than memory
-are judged."""
+are judged. With --follow it goes on as the history grows, and prints the verdict each
+time it changes ('ordercast docs follow')."""
 
 EXAMPLE = """\
 example:
   ordercast sim groups.toml --faults loss=0.1,partition=2 --history out/history
   ordercast audit out/history
+  ordercast audit --follow out/history --checkpoint out/state
 
 exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be read"""
 
@@ -57,11 +60,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--draw", metavar="FILE.svg", help="draw the first violation (others: FILE-CHECK.svg)"
     )
     parser.add_argument("--violations", metavar="DIR", help="write every violation as Parquet")
+    follow_arguments(parser)
     spark_arguments(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="say which Java is used")
 
 
 def run(args: argparse.Namespace) -> int:
+    require_follow(args)
+    if args.follow:
+        return run_follow(args)
     if args.draw is not None:
         require_writable(args.draw, "--draw")
         if not args.draw.endswith(".svg"):

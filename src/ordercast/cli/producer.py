@@ -18,6 +18,7 @@ from ordercast.net.client.destinations import Destination
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
 
+IDS = "+ids"  # in the place of a producer's name: the ids that a group remembers
 ACTIONS = {"list": "", "remove": "NAME..."}
 
 DESCRIPTION = """\
@@ -31,7 +32,8 @@ messages to a group, and each number is delivered once ('ordercast docs producer
                                      or to all
 
 Remove a producer when nothing of it is under way: what it sends again afterwards is
-new to the cluster."""
+new to the cluster. Groups that remember ids of senders' own ('ordercast docs ids') are
+listed as +ids, and can be made to forget them in the same way."""
 
 EXAMPLE = """\
 example:
@@ -50,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     if action == "list":
         return _list(args, place)
     for name in names:
-        require_name(name, f"producer {action}")
+        if name != IDS:
+            require_name(name, f"producer {action}")
     return request_change(args, place, _edits(*names))
 
 

@@ -49,6 +49,7 @@ EXAMPLE = """\
 example:
   ordercast send cluster.toml alpha 'hello, all'
   ordercast send cluster.toml alpha,beta 'hello' --header colour=red
+  ordercast send cluster.toml alpha 'paid 12.50' --id order-17
   ordercast send cluster.toml alpha --size 100 --count 10000 --until stable
   seq 10 | ordercast send cluster.toml alpha -"""
 
@@ -78,6 +79,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a header of each message; may be given several times",
+    )
+    parser.add_argument(
+        "--id",
+        metavar="ID",
+        help="of messages that we send with this id to the group one is delivered, as long as the"
+        " group remembers it; waits until it is stable",
     )
     parser.add_argument(
         "--until",
@@ -111,6 +118,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("TEXT and --size contradict each other; see 'ordercast send --help'")
     if args.text == "-" and args.count is not None:
         raise UsageError("--count does not go with -; see 'ordercast send --help'")
+    if args.id is not None:
+        if args.text == "-" or (args.count or 1) > 1:
+            raise UsageError("--id is of one message; see 'ordercast send --help'")
+        args.until = "stable"
     headers = _headers(args.headers)
     place = destination(args, file, "send")
     groups = args.group.split(",")
@@ -210,7 +221,8 @@ class _Sending:
         telling = asyncio.ensure_future(self._tell_progress(lines))
         try:
             async for payload in _payloads(self.args):
-                self._receipts.append(await client.multicast(self.group, payload, self.headers))
+                receipt = await client.multicast(self.group, payload, self.headers, id=self.args.id)
+                self._receipts.append(receipt)
                 self.sent += 1
                 if len(self._receipts) % COUNTED == 0:
                     self._count()

@@ -436,6 +436,8 @@ class Engine:
         copy = mine and batch.requests is not None and not self.marks.keeps(batch)
         if copy:
             self.gate.copies[placed.key] = None
+        if mine and batch.origin == self.name and batch.requests is not None:
+            self.own.logged(batch, known=not copy or self.marks.knows(batch))
         position = self.gate.logged + (0 if copy else batch.count) if mine else 0
         if held is None:
             self._hold(entry, children, position, mine=mine)
@@ -533,6 +535,8 @@ class Engine:
         news = dict.fromkeys(groups)
         for placed in self.gate.settle():
             news[placed.batch.group] = None
+            if placed.batch.requests is not None and placed.key not in self.gate.copies:
+                self.marks.settle(placed.batch)
             if self.gate.safe and placed.key not in self.gate.copies:
                 self._deliver(placed)
         for group in news:

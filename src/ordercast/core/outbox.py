@@ -20,7 +20,7 @@ A driver may crash between any two duties. It must not reorder within a duty, mu
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -211,6 +211,10 @@ def opening(
 
 FIRST_OPENING = opening(0, (), {}, ())
 """The checkpoint that begins a cluster's first epochs: nothing has happened."""
+
+
+DOUBTED: Final = "doubted"
+"""Told just before `stable`, of a batch with an id: it is not known here to be delivered."""
 
 
 class StageReached(msgspec.Struct, frozen=True, gc=False):

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from ordercast.core.order.interface import DirectOrdering
-from ordercast.core.outbox import Accepted, StageReached
+from ordercast.core.outbox import DOUBTED, Accepted, StageReached
 from ordercast.core.stability.interface import Stability
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake, TooLarge
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import PAST, PAST_NAMES
-from ordercast.model.messages import Batch, Placed, Vector
+from ordercast.model.messages import Batch, Placed, Vector, has_id
 from ordercast.model.options import Limits
 
 Seen: TypeAlias = tuple[Group, int, Sequence[Site]]
@@ -63,6 +63,9 @@ class OwnMessages:
         self._ordered: dict[Group, deque[Batch]] = {}  # placed and not stable
         self._placed_seq: dict[Group, int] = {}  # the seq of the last batch that has a place
         self._stable_seq: dict[Group, int] = {}
+        # Of batches with an id, by (incarnation, group, seq): they, or messages that they are
+        # copies of, are in the log.
+        self._known: dict[tuple[int, Group, int], bool] = {}
         # Causal order only.
         self._past: dict[Group, tuple[int, tuple[Site, ...]]] = {}
         self._past_names = 0  # names in the lists of `_past`, at most
@@ -135,6 +138,11 @@ class OwnMessages:
         self._placed_seq[batch.group] = batch.seq
         self._settle(batch.group)
 
+    def logged(self, batch: Batch, *, known: bool) -> None:
+        """An own batch is in the log here. `known`: it, or what it is a copy of, is delivered."""
+        if known and has_id(batch):
+            self._known[_name(batch)] = True
+
     def check_stable(self, peer: Site, group: Group, seq: int) -> None:
         """Raise PeerMistake unless it is this peer that tells what is final of the group. For an
         implicit group this is known only while a message to it is kept, with its members."""
@@ -161,6 +169,8 @@ class OwnMessages:
         waiting = self._ordered.get(group)
         while waiting and waiting[0].seq + waiting[0].count - 1 <= upto:
             batch = waiting.popleft()
+            if has_id(batch) and not self._known.pop(_name(batch), False):
+                self.receipts.append(StageReached(DOUBTED, batch.group, batch.seq, batch.count))
             self.receipts.append(StageReached("stable", batch.group, batch.seq, batch.count))
             self.unstable -= batch.count
             self.unstable_bytes -= len(batch.body)
@@ -274,6 +284,7 @@ class OwnMessages:
     def resume(self, placed_here: set[tuple[Group, int]]) -> None:
         """All records are replayed: send again the batches that this site has not placed itself."""
         self.allowance = (self.unstable, self.unstable_bytes)
+        self._known = {name: True for name in map(_name, self.kept) if name in self._known}
         for batch in list(self.kept):  # a copy: placing a batch may drop final ones
             final = batch.seq + batch.count - 1 <= self._stable_seq.get(batch.group, 0)
             if final or (batch.group, batch.seq) in placed_here:
@@ -293,3 +304,7 @@ class OwnMessages:
         """Whether each kept batch has a place, stable or not."""
         known, stable = self._placed_seq, self._stable_seq
         return all(b.seq <= max(known.get(b.group, 0), stable.get(b.group, 0)) for b in self.kept)
+
+
+def _name(batch: Batch) -> tuple[int, Group, int]:
+    return batch.incarnation, batch.group, batch.seq

@@ -140,14 +140,30 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def _file_rows(path: Path, table: Table) -> Iterable[Row]:
+    return read_groups(path, table, None)
+
+
+def read_groups(path: Path, table: Table, groups: Sequence[int] | None) -> Iterable[Row]:
+    """The rows of some row groups of a file, by number; None: all of them."""
     pa = arrow()
     try:
         with parquet().ParquetFile(path) as file:
             present = present_columns(file.schema_arrow, table, path)
-            data = file.read(columns=[column.name for column in present])
-            values = {column.name: _values(data, column, path) for column in present}
+            names = [column.name for column in present]
+            chosen = range(file.num_row_groups) if groups is None else groups
+            data = file.read_row_groups(list(chosen), columns=names)
+            return arrow_rows(data, table, path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
+
+
+def arrow_rows(data: Any, table: Table, where: object) -> Iterable[Row]:
+    """The rows of an Arrow table that has some of our columns; the others are null."""
+    values = {
+        column.name: _values(data, column, where)
+        for column in table.columns
+        if column.name in data.column_names
+    }
     columns = [values.get(column.name, repeat(None, data.num_rows)) for column in table.columns]
     return map(table.row, *columns)
 
@@ -183,7 +199,7 @@ def refuse_partition(folders: Iterable[str], column: str, where: object) -> None
         )
 
 
-def _values(data: Any, column: Column, path: Path) -> Sequence[Any]:
+def _values(data: Any, column: Column, path: object) -> Sequence[Any]:
     array = data.column(column.name).cast(arrow_type(column)).combine_chunks()
     if column.type == STRING:  # one object per distinct name: less memory, faster comparisons
         encoded = array.dictionary_encode()

@@ -35,6 +35,10 @@ KINDS = (BASE, CRASH, RESTART, ROLLBACK, EXCLUDED, RETURNED, GAP, DROPPED, OPEN,
 
 PRODUCER_CLIENT = "producer/"
 """The `client` of a producer's messages, before the number of its ticket."""
+ID_CLIENT = "id/"
+"""The `client` of messages with ids of their senders' own, before a digest of sender and id."""
+REPEATING = (PRODUCER_CLIENT, ID_CLIENT)
+"""The beginnings of `client` where copies may be sent, of which one is delivered."""
 
 
 class GroupRow(msgspec.Struct, frozen=True, array_like=True, gc=False):

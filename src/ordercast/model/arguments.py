@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.limits import LARGEST_NUMBER
+from ordercast.model.limits import ID_CHARACTERS, LARGEST_NUMBER
 from ordercast.model.names import require_name, shown
 
 T = TypeVar("T")
@@ -45,3 +45,16 @@ def require_producer(group: object, producer: object, number: object) -> None:
         raise ConfigError(f"number: {shown(number)} is none from 1 to {LARGEST_NUMBER}")
     if not isinstance(group, str):
         raise ConfigError("group: a producer sends to one group, not to a list of them")
+
+
+def require_id(group: object, chosen: object, since: object) -> None:
+    """Raise ConfigError unless a message to the group can have this id of its sender's own, and
+    was sent first after this mark."""
+    if not isinstance(chosen, str) or not (
+        0 < len(chosen) <= ID_CHARACTERS and chosen.isprintable()
+    ):
+        raise ConfigError(f"id: {shown(chosen)} is not 1 to {ID_CHARACTERS} printable characters")
+    if since is not None and (type(since) is not int or not 0 < since <= LARGEST_NUMBER):
+        raise ConfigError(f"since: {shown(since)} is no mark that id_mark has told")
+    if not isinstance(group, str):
+        raise ConfigError("id: a message with an id goes to one group, not to a list of them")

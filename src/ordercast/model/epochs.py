@@ -121,7 +121,8 @@ class _OfProducer(Packed, frozen=True):
     producer: str
 
     def check(self) -> None:
-        check_site(self.producer, "producer")
+        if self.producer != ID_WINDOW:
+            check_site(self.producer, "producer")
 
 
 class AddProducer(_OfProducer, frozen=True, tag="m"):
@@ -239,11 +240,28 @@ def check_edits(change: str, edits: Sequence[Edit]) -> None:
 
 Included: TypeAlias = tuple[tuple[Site, Ordinal, Group, Ordinal], ...]
 """(origin, incarnation, group, last seq that the closed epochs include). Of a producer:
-(`PRODUCERS`, its ticket, the group, its last number)."""
+(`PRODUCERS`, its ticket, the group, its last number). Of an id in a group's window: (`PRODUCERS`
+and a digest of the id, the ticket of the window, the group, its number there)."""
 
 PRODUCERS: Final[Site] = "+"
-"""In the place of an origin, where a producer's mark stands among the last seqs. No site has this
-name."""
+"""In the place of an origin, where a producer's mark stands among the last seqs. No site's name
+begins so."""
+
+ID_WINDOW: Final = "+ids"
+"""In the place of a producer's name: who has the ticket of a group's window of ids."""
+
+_ID_MARK: Final = re.compile(r"\+[A-Za-z0-9_-]{15}", re.ASCII)
+
+
+def is_id_mark(origin: Site) -> bool:
+    """Whether it stands for an id in a group's window."""
+    return _ID_MARK.fullmatch(origin) is not None
+
+
+def is_mark(origin: Site) -> bool:
+    """Whether no site stands in the place of an origin, but a producer's mark or an id."""
+    return origin.startswith(PRODUCERS)
+
 
 Counts: TypeAlias = tuple[tuple[Ordinal, Group, Natural, tuple[Site, ...]], ...]
 """(epoch, group, number of the group's last message in it, members of an implicit group)."""
@@ -255,7 +273,7 @@ Stores: TypeAlias = tuple[tuple[Site, StoreNumber], ...]
 def check_included(included: Included, field: str) -> None:
     check_length(included, 0, LASTS, field)
     for origin in dict.fromkeys(origin for origin, _, _, _ in included):
-        if origin != PRODUCERS:
+        if origin != PRODUCERS and not is_id_mark(origin):
             check_site(origin, field)
     for group in dict.fromkeys(group for _, _, group, _ in included):
         check_group(group, field)

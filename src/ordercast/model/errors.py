@@ -29,6 +29,11 @@ class Forgotten(Error):
     """A position that is no longer kept: its messages cannot be read again."""
 
 
+class Expired(Error):
+    """A message with an id that came too late: it is not delivered from now on, and whether it was
+    delivered before is not known any more."""
+
+
 class TurnLost(Error):
     """A follower of a named reader that has no turn: others have gone on, or it was reset."""
 

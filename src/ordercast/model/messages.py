@@ -4,6 +4,7 @@ A batch is what is ordered: consecutive messages of one origin to one group unde
 payloads are packed into `body` once, at the origin (`envelope.py`); nobody changes it on its way.
 """
 
+from hashlib import blake2b
 from itertools import repeat
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
@@ -44,6 +45,13 @@ PRODUCER: Final = b"producer"
 """The first half of the id under which a producer's messages travel. A client's id never begins so.
 The second half is the number that the cluster gave to the producer at this group."""
 
+BY_ID: Final = b"by-id"
+"""The first bytes of the id under which a message travels that has an id of its sender's own. A
+client's id never begins so. The rest is a digest of the sender's name and that id."""
+
+MARK_BITS: Final = 40
+"""The mark of a group's ids: the ticket of their window, and in the lowest bits a count."""
+
 BATCH_WEIGHT = 192
 """Roughly the bytes of a batch without its body, its past and its members."""
 
@@ -77,10 +85,27 @@ def ticket_in(client: bytes) -> int:
     return int.from_bytes(client[len(PRODUCER) :]) if client.startswith(PRODUCER) else 0
 
 
+def by_id(sender: str, chosen: str) -> bytes:
+    """The id under which a message travels whose sender has chosen this id for it."""
+    named = f"{len(sender)} {sender} {chosen}".encode()
+    return BY_ID + blake2b(named, digest_size=CLIENT_BYTES - len(BY_ID)).digest()
+
+
+def is_by_id(client: bytes) -> bool:
+    return client.startswith(BY_ID)
+
+
+def is_client(client: bytes) -> bool:
+    """Whether it is the id of a client, and not one under which copies are known in the log."""
+    return not client.startswith((PRODUCER, BY_ID))
+
+
 class Requests(Packed, frozen=True):
     """The requests of a client that a batch is made of: each request's number, and how many of the
     batch's messages it has. They stand in the order of the messages, and their numbers grow. A
-    batch of a producer is one request, so that all of it is delivered, or nothing."""
+    batch of a producer is one request, so that all of it is delivered, or nothing. So is a batch
+    with an id of its sender's own (`by_id`); its number is the mark of the group's ids when the
+    message was first sent."""
 
     client: Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
     numbers: Annotated[
@@ -101,8 +126,12 @@ class Requests(Packed, frozen=True):
             total += count
         if total != messages:
             raise FrameError(f"batch.requests have {total} messages, the batch {messages}")
-        if len(self.numbers) > 1 and ticket_in(self.client):
-            raise FrameError(f"batch.requests: {len(self.numbers)} of a producer in one batch")
+        if len(self.numbers) > 1 and not is_client(self.client):
+            raise FrameError(
+                f"batch.requests: {len(self.numbers)} of a producer, or with ids, in one batch"
+            )
+        if is_by_id(self.client) and not self.numbers[0][0] >> MARK_BITS:
+            raise FrameError(f"batch.requests: {self.numbers[0][0]} is no mark of ids")
 
 
 class Batch(Packed, frozen=True):
@@ -130,8 +159,10 @@ class Batch(Packed, frozen=True):
             self._check_past()
         if self.requests is not None:
             self.requests.check_against(self.count)
-            if self.members and ticket_in(self.requests.client):
-                raise FrameError("batch.requests: a producer sends to no list of sites")
+            if self.members and not is_client(self.requests.client):
+                raise FrameError(
+                    "batch.requests: a producer, or what has an id, goes to no list of sites"
+                )
 
     def _check_past(self) -> None:
         check_length(self.past, 0, VECTOR_ENTRIES, "batch.past")
@@ -148,8 +179,19 @@ class Batch(Packed, frozen=True):
 
 
 def ticket_of(batch: Batch) -> int:
-    """The ticket of the producer that has sent the batch; 0: none has."""
-    return 0 if batch.requests is None else ticket_in(batch.requests.client)
+    """The ticket of the producer that has sent the batch, or of the window of its id; 0: it has
+    neither."""
+    requests = batch.requests
+    if requests is None:
+        return 0
+    if is_by_id(requests.client):
+        return requests.numbers[0][0] >> MARK_BITS
+    return ticket_in(requests.client)
+
+
+def has_id(batch: Batch) -> bool:
+    """Whether its sender has chosen an id for it."""
+    return batch.requests is not None and is_by_id(batch.requests.client)
 
 
 class Placed(Packed, frozen=True):

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ordercast.pipeline.audits.audit import audit as audit
     from ordercast.pipeline.audits.frames import HistoryFrames as HistoryFrames
     from ordercast.pipeline.audits.frames import read_history as read_history
+    from ordercast.pipeline.following.figures import figures as figures
+    from ordercast.pipeline.following.query import FollowQuery as FollowQuery
+    from ordercast.pipeline.following.query import follow as follow
     from ordercast.pipeline.grids import SweepResult as SweepResult
     from ordercast.pipeline.grids import sweep as sweep
     from ordercast.pipeline.session import open_session as open_session
@@ -23,11 +26,14 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "AuditResult": "ordercast.pipeline.audits.audit",
+    "FollowQuery": "ordercast.pipeline.following.query",
     "HistoryFrames": "ordercast.pipeline.audits.frames",
     "Results": "ordercast.pipeline.sweeps.results",
     "SweepResult": "ordercast.pipeline.grids",
     "SweepSpec": "ordercast.pipeline.sweeps.spec",
     "audit": "ordercast.pipeline.audits.audit",
+    "figures": "ordercast.pipeline.following.figures",
+    "follow": "ordercast.pipeline.following.query",
     "open_session": "ordercast.pipeline.session",
     "parse_spec": "ordercast.pipeline.sweeps.spec",
     "read_history": "ordercast.pipeline.audits.frames",
@@ -36,8 +42,8 @@ _PLACES = {
 }
 
 __all__ = [
-    "AuditResult", "HistoryFrames", "Results", "SweepResult", "SweepSpec", "audit", "open_session",
-    "parse_spec", "read_history", "read_spec", "sweep",
+    "AuditResult", "FollowQuery", "HistoryFrames", "Results", "SweepResult", "SweepSpec", "audit",
+    "figures", "follow", "open_session", "parse_spec", "read_history", "read_spec", "sweep",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ordercast.model.epochs import JoinGroup
 from ordercast.model.errors import ConfigError, FrameError, TooLarge
-from ordercast.model.messages import CLIENT_BYTES, Delivery, pack_payloads, producer_id
+from ordercast.model.messages import CLIENT_BYTES, Delivery, by_id, pack_payloads, producer_id
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
     FRAME_BYTES,
@@ -147,7 +147,8 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
             (ClientHello(4, "local", "a", CLIENT, 3), "speaks version 5 to 6, the client 3 to 4"),
             (ClientHello(VERSION, "other", "a", CLIENT), "not 'a' of 'other'"),
             (ClientHello(VERSION, "local", "b", CLIENT), "not 'b' of 'local'"),
-            (ClientHello(VERSION, "local", "a", producer_id(7)), "id is that of a producer"),
+            (ClientHello(VERSION, "local", "a", producer_id(7)), "id has a meaning of its own"),
+            (ClientHello(VERSION, "local", "a", by_id("s", "x")), "id has a meaning of its own"),
         ):
             async with Raw.open(running) as raw:
                 raw.say(frame_of(hello))

@@ -208,6 +208,9 @@ def rolled_back(world: "World", order: dict[str, dict[Message, int]]) -> Found:
     for site, rollback in world.rollbacks:
         if site not in world.members or site in world.lost or site not in order:
             continue
+        if not rollback.annulled:
+            yield ("rolled back nothing", site, rollback)
+            continue
         first, seen = rollback.annulled[0][1], world.seen[site]
         at = order[site].get(first)
         if at == rollback.position and seen[at][0] == rollback.epoch:

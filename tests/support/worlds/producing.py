@@ -49,6 +49,10 @@ class Producer:
     def body(self, sent: Sent) -> bytes:
         return f"{self.name} {sent[0]} {sent[1]}".encode()
 
+    def may_be_late(self, sent: Sent) -> bool:  # noqa: ARG002
+        """Whether it may be delivered after later ones: the sender has given it up."""
+        return False
+
     def turn(self, until: int) -> None:
         """One step, and another one later."""
         world = self.world
@@ -129,10 +133,16 @@ class Producer:
         return (site, group, seqs[0]) if seqs else None
 
 
-def produce(world: World, seed: int, count: int = 2, until: int = 5 * SECOND) -> list[Producer]:
+def produce(
+    world: World,
+    seed: int,
+    count: int = 2,
+    until: int = 5 * SECOND,
+    make: type[Producer] = Producer,
+) -> list[Producer]:
     """Producers that send to all groups until then, and go on repeating."""
     groups = sorted(world.first.groups)
-    made = [Producer(world, f"p{n}", seed * 100 + n, groups) for n in range(count)]
+    made = [make(world, f"p{n}", seed * 100 + n, groups) for n in range(count)]
     for one in made:
         world.at(SECOND // 2, lambda p=one: p.turn(until))  # type: ignore[misc]
     return made
@@ -147,30 +157,34 @@ def settled(world: World, producers: Sequence[Producer]) -> World:
     return world
 
 
-def producing(seed: int, kind: str = "") -> tuple[World, list[Producer]]:
+def producing(
+    seed: int, kind: str = "", make: type[Producer] = Producer
+) -> tuple[World, list[Producer]]:
     """A schedule of the seed with producers, run to its end. `kind`: all kinds of trouble with
     changes of groups, links that fail under any protocol, stores that are lost, or sites that are
     waited for. They come in turn."""
     kind = kind or KINDS[seed % len(KINDS)]
     if kind == "losses":
         schedule = LossSchedule(seed, changes=seed % 3 == 1)
-        producers = produce(schedule.world, seed, 1, 12 * SECOND)
+        producers = produce(schedule.world, seed, 1, 12 * SECOND, make)
         return settled(schedule.run(), producers), producers
     if kind == "links":
         with patch.object(epochs, "build", build_forest):
             protocol = PROTOCOLS[seed // len(KINDS) % len(PROTOCOLS)]
             world = hard_world(seed, protocol=protocol)
-            return _run(world, seed)
-    return _run(waiting_world(seed) if kind == "waiting" else drawn_world(seed), seed)
+            return _run(world, seed, make)
+    return _run(waiting_world(seed) if kind == "waiting" else drawn_world(seed), seed, make)
 
 
-def _run(world: World, seed: int) -> tuple[World, list[Producer]]:
-    producers = produce(world, seed)
+def _run(world: World, seed: int, make: type[Producer]) -> tuple[World, list[Producer]]:
+    producers = produce(world, seed, make=make)
     world.run(6 * SECOND)
     return settled(world, producers), producers
 
 
-def stored_producing(seed: int, folder: Path) -> tuple[StoredMembers, list[Producer]]:
+def stored_producing(
+    seed: int, folder: Path, sender: type[Producer] = Producer
+) -> tuple[StoredMembers, list[Producer]]:
     """The same of members on real stores, which keep all rows."""
 
     def make(*given: Any, **more: Any) -> StoredMembers:
@@ -178,7 +192,7 @@ def stored_producing(seed: int, folder: Path) -> tuple[StoredMembers, list[Produ
 
     world = (hard_world if seed % 2 else drawn_world)(seed, make_world=make)
     assert isinstance(world, StoredMembers)
-    producers = produce(world, seed)
+    producers = produce(world, seed, make=sender)
     try:
         world.run(6 * SECOND)
         settled(world, producers)
@@ -197,6 +211,8 @@ def judged(world: World, producers: Sequence[Producer]) -> list[tuple[Any, ...]]
             if not payload.startswith(b"p") or payload.endswith(b"'"):
                 continue
             name, group, number = payload.decode().split()
+            if any(one.may_be_late((group, int(number))) for one in producers if one.name == name):
+                continue
             if int(number) <= last.get((name, group), 0):
                 found.append(("producer", site, payload))
             last[name, group] = int(number)

@@ -31,14 +31,15 @@ from ordercast.model.errors import Error, NotInMajority, WindowFull
 from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Requests, ticket_in
+from ordercast.model.messages import Requests, is_client
 from ordercast.model.options import Options
 
 BATCH_BYTES = 65_536  # the most that a batch of gathered messages has
 
 RequestName: TypeAlias = tuple[bytes, int]
 """A client's id and the number it gave to what it sends: the same one is taken once. Of a producer
-(`producer_id`) each copy is taken, and one of them is delivered."""
+(`producer_id`), and with an id of the sender's own (`by_id`), each copy is taken, and one of them
+is delivered."""
 
 SeqRange: TypeAlias = tuple[Group, int, int]
 """The group, first seq and count of a batch."""
@@ -453,7 +454,7 @@ class Admission:
                 return admitted, False
             queue.popleft()
             self._let_go(batch)
-            if batch.request is not None and not ticket_in(batch.request[0]):
+            if batch.request is not None and is_client(batch.request[0]):
                 admitted.append((*batch.request, batch.group, batch.seq, len(batch.payloads)))
         queue.extend(frozen)
         return admitted, True

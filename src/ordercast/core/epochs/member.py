@@ -59,20 +59,20 @@ from ordercast.core.outbox import (
 )
 from ordercast.core.producers import marks_in
 from ordercast.model.epochs import (
-    PRODUCERS,
     Edit,
     Entry,
     Finish,
     Founded,
     Open,
     Stored,
+    is_mark,
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
 from ordercast.model.features import known_features, lacking
 from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, ticket_in
+from ordercast.model.messages import Batch, is_client
 from ordercast.model.options import NEVER, Options
 from ordercast.wire.epochs import (
     ChangeRequest,
@@ -246,7 +246,7 @@ class Member:
             return False
         requests = batch.requests()
         engine.accept(now, group, members, batch.seq, len(batch.payloads), batch.body(), requests)
-        if requests is not None and not ticket_in(requests.client):
+        if requests is not None and is_client(requests.client):
             self._fence.accepted()
         return True
 
@@ -551,7 +551,7 @@ class Member:
         lasts: list[tuple[Site, int, Group, int]] = []
         own: dict[Group, int] = {}
         for (origin, incarnation, group), seq in self.layout.lasts.items():
-            if origin != PRODUCERS and (group in groups or group.startswith("@")):
+            if not is_mark(origin) and (group in groups or group.startswith("@")):
                 lasts.append((origin, incarnation, group, seq))
                 if origin == self.name and incarnation == self.incarnation:
                     own[group] = seq

@@ -80,17 +80,17 @@ def agree(
         if last_number(placed) <= counts.get((tail.epoch, placed.batch.group), 0)
     ]
     past = in_order([*within, *_chosen(tail.epoch, counts, fetched)])
+    # What has no positions was not shown, so it need not be the same.
+    had, has = _shown(tail.log, tail.marks), _shown(past, tail.marks)
     same = 0
-    while same < min(len(past), len(tail.log)) and past[same].key == tail.log[same].key:
+    while same < min(len(has), len(had)) and has[same].key == had[same].key:
         same += 1
-    had = positions_in(tail.log, tail.marks)
-    position = tail.position + sum(had[:same])
+    position = tail.position + sum(placed.batch.count for placed in had[:same])
     items: list[Rollback | DeliveredBatch] = []
     delivered = tail.delivered
     if delivered > position:
         attempt += 1
-        shown = zip(tail.log[same:], had[same:], strict=True)
-        annulled = tuple(_ids([placed for placed, n in shown if n], position, delivered))
+        annulled = tuple(_ids(had[same:], position, delivered))
         items.append(Rollback(position, attempt, tail.epoch, annulled))
         delivered = position
     log = [(tail.epoch, placed) for placed in past]
@@ -103,6 +103,12 @@ def agree(
             items.append(DeliveredBatch(position + 1, epoch, placed, attempt))
         position += count
     return Agreed(position, attempt, tuple(items), tuple(log))
+
+
+def _shown(log: Sequence[Placed], marks: Included) -> list[Placed]:
+    """The batches of a log that have positions."""
+    counts = positions_in(log, marks)
+    return [placed for placed, count in zip(log, counts, strict=True) if count]
 
 
 def reached(

@@ -30,6 +30,7 @@ from ordercast.model.limits import (
     BATCH_MESSAGES,
     BODY_BYTES,
     ENVELOPE_BYTES,
+    ID_CHARACTERS,
     MEMBERS,
     READER_GROUPS,
     RECORDS,
@@ -201,6 +202,25 @@ class Produce(Packed, frozen=True, tag=16):
     after: Natural
 
 
+class SendById(Packed, frozen=True, tag=17):
+    """A batch for a group with an id of its sender's own. `since`: the mark of the group's ids when
+    it was first sent. It is sent again, on every connection, until it is stable."""
+
+    number: Ordinal
+    group: Name
+    count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES)]
+    chosen: Annotated[str, Meta(min_length=1, max_length=ID_CHARACTERS)]
+    since: Ordinal
+
+
+class IdMarkRequest(Packed, frozen=True, tag=18):
+    """The mark of a group's ids; the answer's body is the number, in JSON."""
+
+    id: Ordinal
+    group: Name
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -218,6 +238,8 @@ ClientFrame: TypeAlias = (
     | ReaderReset
     | ReaderRemoval
     | Produce
+    | SendById
+    | IdMarkRequest
 )
 
 
@@ -257,6 +279,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     targets: Targets
     served: ServedCluster
     produces: bool = False  # it takes `Produce`
+    takes_ids: bool = False  # it takes `SendById` and `IdMarkRequest`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):

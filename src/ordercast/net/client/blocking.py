@@ -30,10 +30,13 @@ class _AsyncNode(Protocol):
     """The methods that a node in this process and a daemon's client share."""
 
     async def change(self, *edits: Edit, name: str = "") -> None: ...
-    async def multicast(self, group: Any, payload: bytes, headers: Headers) -> Any: ...
-    async def multicast_many(
-        self, group: Any, payloads: Sequence[bytes], headers: Headers
+    async def multicast(
+        self, group: Any, payload: bytes, headers: Headers, **named: Any
     ) -> Any: ...
+    async def multicast_many(
+        self, group: Any, payloads: Sequence[bytes], headers: Headers, **named: Any
+    ) -> Any: ...
+    async def id_mark(self, group: Group) -> int: ...
     async def produce(
         self, producer: str, number: int, group: Any, payloads: Sequence[bytes], headers: Headers
     ) -> Any: ...
@@ -129,16 +132,33 @@ class BlockingNode(ClusterChanges[None]):
         self._thread.call(self._node.change(*edits, name=name))
 
     def multicast(
-        self, group: Group | Sequence[Group], payload: bytes, headers: Headers = None
+        self,
+        group: Group | Sequence[Group],
+        payload: bytes,
+        headers: Headers = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word that callers know
+        since: int | None = None,
     ) -> BlockingReceipt:
         """As `Node.multicast`; raises the same."""
-        return self._receipt(self._node.multicast(group, payload, headers))
+        return self._receipt(self._node.multicast(group, payload, headers, id=id, since=since))
 
     def multicast_many(
-        self, group: Group | Sequence[Group], payloads: Sequence[bytes], headers: Headers = None
+        self,
+        group: Group | Sequence[Group],
+        payloads: Sequence[bytes],
+        headers: Headers = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word that callers know
+        since: int | None = None,
     ) -> BlockingReceipt:
         """As `Node.multicast_many`; raises the same."""
-        return self._receipt(self._node.multicast_many(group, payloads, headers))
+        sent = self._node.multicast_many(group, payloads, headers, id=id, since=since)
+        return self._receipt(sent)
+
+    def id_mark(self, group: Group) -> int:
+        """As `Node.id_mark`; raises the same."""
+        return self._thread.call(self._node.id_mark(group))
 
     def produce(
         self,

@@ -16,7 +16,7 @@ from typing import Any, overload
 
 import msgspec
 
-from ordercast.model.arguments import require_number, require_producer
+from ordercast.model.arguments import require_id, require_number, require_producer
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
@@ -33,6 +33,7 @@ from ordercast.net.admin.frames import (
     DaemonFrame,
     DigestRequest,
     Failed,
+    IdMarkRequest,
     Opened,
     RangeEnd,
     Rejected,
@@ -249,10 +250,19 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         group: Group | Sequence[Group],
         payload: bytes,
         headers: Headers = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word that callers know
+        since: int | None = None,
     ) -> ClientReceipt:
         """Send to a group, or to all members of several groups as one message. `headers`: small
         values by name, beside the payload. Waits while the messages on their way to the daemon are
         as many as the daemon allows.
+
+        `id`: of several messages that clients of this name send with the same id to the group, one
+        is delivered, as long as the group remembers the id ('ordercast docs ids'). `since`: what
+        `id_mark` has told before the id was first used; it is asked for if it is not given. The
+        client repeats the message, at any site it comes to, until it is stable, and the receipt
+        raises Expired if it came too late to know.
 
         Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError (the
         payload is not bytes, a name is not a name, or not all sites have a release with headers),
@@ -260,6 +270,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         that only the site can find are raised by the receipt.
         """
         self._require_open()
+        if id is not None:
+            return await self._once(group, [payload], headers, id, since)
         outgoing = self._outgoing
         target = outgoing.target(group)
         payloads = [payload]
@@ -288,12 +300,48 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
         headers: Headers = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word that callers know
+        since: int | None = None,
     ) -> ClientReceipt:
         """Send a batch, which is ordered as one; each of its messages has the `headers`, and the
-        receipt is of the last message. Waits and raises as `multicast`; TooLarge also for too many
-        messages, ConfigError for none."""
+        receipt is of the last message. With an `id` all of it is delivered once. Waits and raises
+        as `multicast`; TooLarge also for too many messages, ConfigError for none."""
         self._require_open()
+        if id is not None:
+            return await self._once(group, payloads, headers, id, since)
         return await self._send_batch(self._outgoing.target(group), list(payloads), headers)
+
+    async def _once(
+        self,
+        group: Group | Sequence[Group],
+        payloads: Sequence[bytes],
+        headers: Headers,
+        chosen: str,
+        since: int | None,
+    ) -> ClientReceipt:
+        require_id(group, chosen, since)
+        assert isinstance(group, str)
+        outgoing, batch = self._outgoing, list(payloads)
+        target = outgoing.target(group)
+        size, runs = outgoing.measure(target, batch, headers)
+        if since is None:
+            since = await self.id_mark(group)
+        await outgoing.room(len(batch), size)
+        return outgoing.send_by_id(target, batch, size, runs, (chosen, since))
+
+    async def id_mark(self, group: Group) -> int:
+        """How far the ids of the group are, to be kept with a new id and given as `since` whenever
+        a message is sent with that id: then it is not delivered twice however late it is sent
+        again. Raises UnknownGroup, ConfigError (the daemon's site is no member of the group, its
+        program does not know ids, or too many groups remember ids), NotInMajority, Away, or Error
+        (the client is closed)."""
+        self._require_open()
+        self._outgoing.target(group)
+        if not self._outgoing.takes_ids:
+            raise ConfigError("id: the daemon's program does not know ids")
+        number = self._next_id()
+        return int(msgspec.json.decode(await self._ask(number, IdMarkRequest(number, group))))
 
     async def produce(
         self,

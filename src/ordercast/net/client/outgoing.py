@@ -11,7 +11,15 @@ from ordercast.model.errors import ConfigError, Error, WindowFull
 from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import Headers
-from ordercast.net.admin.frames import STABLE, ClientFrame, Produce, Send, Watch, Welcome
+from ordercast.net.admin.frames import (
+    STABLE,
+    ClientFrame,
+    Produce,
+    Send,
+    SendById,
+    Watch,
+    Welcome,
+)
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.requests import ClientReceipt, ClientRequest
 
@@ -38,6 +46,7 @@ class ClientOutgoing:
         self._last = 0  # number
         self._answered = 0  # all up to this number are accepted or refused
         self._produces = False  # the daemon knows producers
+        self.takes_ids = False  # the daemon knows ids
         # By producer and group: the number of its last message that was not rejected.
         self._produced: dict[tuple[str, Group], int] = {}
 
@@ -105,6 +114,20 @@ class ClientOutgoing:
         self._produced[producer, group] = at
         return ClientReceipt(sent, sent.add(payloads, size, headers))
 
+    def send_by_id(
+        self,
+        target: Target,
+        payloads: Sequence[bytes],
+        size: int,
+        headers: HeaderRuns,
+        name: tuple[str, int],
+    ) -> ClientReceipt:
+        """As `add`, a batch with an id. `name`: the id, and the mark when it was first sent."""
+        sent = self._begin(target)
+        self._filling.pop(target, None)
+        sent.chosen, sent.since = name
+        return ClientReceipt(sent, sent.add(payloads, size, headers))
+
     def require_above(self, producer: str, at: int, group: Group) -> None:
         """Raise ConfigError unless the number is above the last one that was not rejected."""
         last = self._produced.get((producer, group), 0)
@@ -136,12 +159,20 @@ class ClientOutgoing:
         if sent.producer and not self._produces:
             self.rejected(sent.number, Error("the daemon's program does not know producers"))
             return
+        if sent.chosen and not self.takes_ids:
+            self.rejected(sent.number, Error("the daemon's program does not know ids"))
+            return
         body = packed_body(sent.payloads, 0, sent.headers, sent.groups)
         if sent.producer:
             self._send(
                 Produce(
                     sent.number, sent.target, sent.count, body, sent.producer, sent.at, sent.after
                 )
+            )
+            return
+        if sent.chosen:
+            self._send(
+                SendById(sent.number, sent.target, sent.count, body, sent.chosen, sent.since)
             )
             return
         self._send(
@@ -269,7 +300,7 @@ class ClientOutgoing:
         self._most = (welcome.messages, welcome.bytes)
         self._message_bytes = welcome.served.message_bytes
         self._causal = welcome.served.causal
-        self._produces = welcome.produces
+        self._produces, self.takes_ids = welcome.produces, welcome.takes_ids
         self._uncut = []
         self._filling.clear()
         for sent in list(self.requests.values()):
@@ -280,17 +311,17 @@ class ClientOutgoing:
 
     @property
     def unanswered(self) -> bool:
-        """Whether something was handed over that may be accepted or not. What a producer sends can
-        be repeated anywhere."""
+        """Whether something was handed over that may be accepted or not, and cannot be repeated
+        anywhere."""
         return any(
-            sent.again and not sent.stage and not sent.producer for sent in self.requests.values()
+            sent.again and not sent.stage and not sent.may_repeat for sent in self.requests.values()
         )
 
     def moved(self, error: Error) -> None:
         """Another site answers. What was handed over to the one before is not heard of any more."""
         accepted = type(error)(f"{error}; this message was accepted there, and may be on its way")
         for sent in list(self.requests.values()):
-            if sent.producer:
+            if sent.may_repeat:
                 continue  # it is sent again
             if sent.stage:
                 self.rejected(sent.number, accepted)
@@ -301,7 +332,7 @@ class ClientOutgoing:
         """The site has lost its store: requests that were handed over and not accepted may have
         been sent, or not."""
         for sent in list(self.requests.values()):
-            if (sent.again or sent.stage) and not sent.producer:
+            if (sent.again or sent.stage) and not sent.may_repeat:
                 self.rejected(sent.number, error)
 
     def fail(self, error: Error, *, for_good: bool) -> None:

@@ -12,8 +12,8 @@ class ClientRequest:
     """One request: a batch of payloads to one target; its stages are those of all its messages."""
 
     __slots__ = (
-        "after", "again", "at", "count", "error", "group", "groups", "headers", "number",
-        "payloads", "producer", "seq",
+        "after", "again", "at", "chosen", "count", "error", "group", "groups", "headers", "number",
+        "payloads", "producer", "seq", "since",
         "sites", "size", "stage", "target", "waiters",
     )  # fmt: skip
 
@@ -24,11 +24,14 @@ class ClientRequest:
         # If a producer has sent it: who, its number at the group, and the number before it there.
         self.producer = ""
         self.at = self.after = 0
+        # If it has an id of the caller's own: the id, and the mark when it was first sent.
+        self.chosen = ""
+        self.since = 0
         self.target = target
         self.sites = sites
         self.groups = groups
         self.headers: list[HeaderRun] = []
-        self.payloads: list[bytes] = []  # dropped when accepted; of a producer, when stable
+        self.payloads: list[bytes] = []  # dropped when accepted; if copies are known, when stable
         self.count = 0
         self.size = 0
         self.again = False  # it was written on an earlier connection
@@ -64,7 +67,12 @@ class ClientRequest:
     @property
     def kept_until(self) -> int:
         """The stage from which on it need not be sent again."""
-        return STABLE if self.producer else ACCEPTED
+        return STABLE if self.may_repeat else ACCEPTED
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it can be sent again anywhere: of its copies one is delivered."""
+        return bool(self.producer or self.chosen)
 
     @property
     def is_handed_over(self) -> bool:

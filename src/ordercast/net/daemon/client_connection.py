@@ -9,7 +9,7 @@ import msgspec
 
 from ordercast.model.errors import Error, NotGranted, TurnLost
 from ordercast.model.grants import EVERY, READ, ClientSubject
-from ordercast.model.messages import ticket_in
+from ordercast.model.messages import is_client
 from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
@@ -24,12 +24,14 @@ from ordercast.net.admin.frames import (
     DigestRequest,
     Failed,
     Follow,
+    IdMarkRequest,
     Produce,
     ReaderRemoval,
     ReaderReset,
     ReadRange,
     Rejected,
     Send,
+    SendById,
     ServedCluster,
     StatusRequest,
     Subscribe,
@@ -58,7 +60,14 @@ MOST_QUESTIONS = 1_000  # of one connection, that are not answered
 HELLO_S = 5.0
 
 Question: TypeAlias = (
-    Confirm | StatusRequest | Change | DigestRequest | ConfirmRead | ReaderReset | ReaderRemoval
+    Confirm
+    | StatusRequest
+    | Change
+    | DigestRequest
+    | ConfirmRead
+    | ReaderReset
+    | ReaderRemoval
+    | IdMarkRequest
 )
 """A frame that is answered by its id."""
 
@@ -187,7 +196,7 @@ class ClientConnection:
     def _refuse(self, frame: ClientFrame, error: NotGranted) -> None:
         if isinstance(frame, Produce) and self.session is not None:
             self.session.not_granted(frame)
-        if isinstance(frame, Send | Watch | Produce):
+        if isinstance(frame, Send | Watch | Produce | SendById):
             self.wire.send(Rejected(frame.number, kind_of(error), reason_of(error)))
         elif not isinstance(frame, ClientHello):
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
@@ -197,6 +206,8 @@ class ClientConnection:
             session.send(frame)
         elif isinstance(frame, Produce):
             session.produce(frame)
+        elif isinstance(frame, SendById):
+            session.send_by_id(frame)
         elif isinstance(frame, Watch):
             session.watch(frame)
         elif isinstance(frame, Subscribe | Follow | ReadRange):
@@ -214,8 +225,8 @@ class ClientConnection:
         site = self.site
         if self.session is not None:
             self.wire.fail("it said hello twice")
-        elif ticket_in(hello.client):
-            self.close("the client's id is that of a producer: it must be random", final=True)
+        elif not is_client(hello.client):
+            self.close("the client's id has a meaning of its own: it must be random", final=True)
         elif (version := agreed_version(hello.lowest, hello.version)) is None:
             self.close(
                 f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
@@ -260,6 +271,7 @@ class ClientConnection:
                     cluster.limits.message_bytes,
                 ),
                 produces=True,
+                takes_ids=True,
             )
         )
         codec = ADMIN_CODECS[version]
@@ -344,6 +356,8 @@ class ClientConnection:
                 await self.site.change(frame.edits, frame.name, self.subject)
                 # Before the answer, because the client may send to a new group at once.
                 self.tell_targets(targets_of(self.site.core.layout))
+            elif isinstance(frame, IdMarkRequest):
+                body = msgspec.json.encode(await self.site.ids.mark(frame.group))
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)

@@ -12,11 +12,13 @@ from ordercast.net.admin.frames import (
     Confirm,
     DigestRequest,
     Follow,
+    IdMarkRequest,
     Produce,
     ReaderRemoval,
     ReaderReset,
     ReadRange,
     Send,
+    SendById,
     StatusRequest,
     Subscribe,
     Watch,
@@ -38,7 +40,7 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
     nobody's group."""
     if isinstance(frame, Send):
         return [(SEND, EVERY if frame.sites else frame.group)]
-    if isinstance(frame, Watch | Produce):
+    if isinstance(frame, Watch | Produce | SendById | IdMarkRequest):
         return [(SEND, frame.group)]
     if isinstance(frame, Confirm):
         return [(READ, EVERY)]

@@ -5,11 +5,11 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ordercast.core.batches import NO_EXTRAS, Extras
 from ordercast.model.envelope import Envelope, unpack_body
-from ordercast.model.errors import Error, UnknownGroup
+from ordercast.model.errors import Error, Expired, UnknownGroup
 from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group
 from ordercast.net.admin.frames import (
@@ -19,6 +19,7 @@ from ordercast.net.admin.frames import (
     Produce,
     Rejected,
     Send,
+    SendById,
     StagesReached,
     Watch,
     Wire,
@@ -34,6 +35,8 @@ PARKED_S = 10.0  # how long a reader without a connection is kept, if nothing is
 _SLACK = 2  # times what a client may have under way, because it may have given up some of it
 # Times as many refusals: also sends that are accepted and not stable may be refused.
 _REFUSED = _SLACK + 1
+
+ClientBatch: TypeAlias = Send | Produce | SendById
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +73,14 @@ class ClientSession:
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
-        self._queue: deque[Send | Produce] = deque()
+        self._queue: deque[ClientBatch] = deque()
         self._waiting = [0, 0]  # messages and bytes not yet accepted
         self._reached: dict[int, tuple[int, Group, int]] = {}
         self._refused: dict[int, Rejected] = {}
         self._news: list[tuple[int, int, Group, int]] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
-        self._open: dict[int, Send | Produce] = {}  # given to the site, not yet accepted
+        self._open: dict[int, ClientBatch] = {}  # given to the site, not yet accepted
         # By producer and group, a number that was refused: when it came, or in its turn.
         self._not_granted: dict[tuple[str, Group], int] = {}
         self._broken: dict[tuple[str, Group], int] = {}
@@ -169,6 +172,15 @@ class ClientSession:
         self._refused.pop(number, None)
         self._enqueue(frame)
 
+    def send_by_id(self, frame: SendById) -> None:
+        """Take a message with an id, as often as it is sent: of its copies one is delivered."""
+        number = frame.number
+        if number in self._reached:
+            self._tell(number)
+            return
+        self._refused.pop(number, None)
+        self._enqueue(frame)
+
     def not_granted(self, frame: Produce) -> None:
         """A message of a producer was refused when it came."""
         self._not_granted.setdefault((frame.producer, frame.group), frame.at)
@@ -190,7 +202,7 @@ class ClientSession:
         else:
             self._follow_accepted(frame.number, frame.group, frame.seq, frame.count)
 
-    def _enqueue(self, frame: Send | Produce) -> None:
+    def _enqueue(self, frame: ClientBatch) -> None:
         messages, size = self._waiting
         if messages and (
             messages + frame.count > _SLACK * self.limits.messages
@@ -231,7 +243,7 @@ class ClientSession:
         finally:
             self._sending = False
 
-    async def _entered(self, frame: Send | Produce) -> Receipt:
+    async def _entered(self, frame: ClientBatch) -> Receipt:
         """Submit what has entered the subject's share. It leaves the share if it is not taken."""
         part = (frame.count, len(frame.body))
         try:
@@ -242,7 +254,7 @@ class ClientSession:
         self.share.hold(receipt.stable, *part)
         return receipt
 
-    async def _submit(self, frame: Send | Produce) -> Receipt:
+    async def _submit(self, frame: ClientBatch) -> Receipt:
         """The site that takes a message says when it was sent, and who the members of its groups
         are; what a client says of that does not count."""
         body, extras = unpack_body(frame.body), NO_EXTRAS
@@ -255,6 +267,9 @@ class ClientSession:
             raise Error(f"request {frame.number} has not {frame.count} payloads")
         if isinstance(frame, Produce):
             return await self._submit_produced(frame, payloads, extras)
+        if isinstance(frame, SendById):
+            name, ids = (frame.chosen, frame.since), self.site.ids
+            return await ids.send(name, frame.group, payloads, extras, self.subject)
         sender, request = self.site.sender, (self.client, frame.number)
         if extras.groups:
             return await sender.send_to_groups(payloads, extras, request, self.subject)
@@ -281,7 +296,8 @@ class ClientSession:
 
     async def _report(self, number: int, receipt: Receipt) -> None:
         """Report the stages of a send, until it is stable, or refused because its group was
-        removed. If the site closes, the client asks again after the restart."""
+        removed, or its id came too late. If the site closes, the client asks again after the
+        restart."""
         try:
             for stage, reached in (
                 (ACCEPTED, receipt.accepted), (ORDERED, receipt.ordered), (STABLE, receipt.stable),
@@ -292,7 +308,7 @@ class ClientSession:
                 if stage == ACCEPTED and (frame := self._open.pop(number, None)) is not None:
                     self._done(frame)
                 self._tell(number)
-        except UnknownGroup as error:
+        except (UnknownGroup, Expired) as error:
             if (frame := self._open.pop(number, None)) is not None:
                 self._done(frame)
             self._refuse(number, error)
@@ -301,7 +317,7 @@ class ClientSession:
         finally:
             self._reached.pop(number, None)
 
-    def _done(self, frame: Send | Produce) -> None:
+    def _done(self, frame: ClientBatch) -> None:
         self._waiting[0] -= frame.count
         self._waiting[1] -= len(frame.body)
         self.share.waits(-len(frame.body))

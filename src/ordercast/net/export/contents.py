@@ -5,11 +5,11 @@ They are columns of a history."""
 from typing import NamedTuple
 
 from ordercast.history.digest import digest
-from ordercast.history.rows import PRODUCER_CLIENT, shown_groups, shown_headers
+from ordercast.history.rows import ID_CLIENT, PRODUCER_CLIENT, shown_groups, shown_headers
 from ordercast.model.envelope import Envelope
 from ordercast.model.errors import FrameError
 from ordercast.model.headers import HeaderItems
-from ordercast.model.messages import Batch, body_of, ticket_in
+from ordercast.model.messages import BY_ID, Batch, body_of, is_by_id, ticket_in
 
 
 class BatchContents(NamedTuple):
@@ -75,4 +75,6 @@ def parts_of(batch: Batch) -> RequestParts:
     client = batch.requests.client
     ticket = ticket_in(client)
     name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()
+    if is_by_id(client):
+        name = f"{ID_CLIENT}{client[len(BY_ID) :].hex()}"
     return RequestParts(name, [number for number, _ in parts], [place for _, place in parts])

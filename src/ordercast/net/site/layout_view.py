@@ -6,6 +6,7 @@ from ordercast.core.epochs.layout import Domain, Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import (
+    ID_WINDOW,
     PRODUCERS,
     AddGroup,
     AddProducer,
@@ -23,8 +24,10 @@ from ordercast.model.epochs import (
     UseBuilder,
     UseGrants,
     Withdraw,
+    is_id_mark,
 )
 from ordercast.model.groups import Group, Site
+from ordercast.model.messages import MARK_BITS
 
 
 def epochs_told(layout: Layout) -> list[dict[str, Any]]:
@@ -106,14 +109,31 @@ def absences_told(layout: Layout) -> dict[str, Any]:
 
 
 def producers_told(core: Member) -> list[dict[str, Any]]:
-    """Each producer and group, with the last number as far as this site knows."""
+    """Each producer and group, with the last number as far as this site knows; of a group that
+    remembers ids, how many there were."""
     layout, found = core.layout, []
     for (producer, group), ticket in sorted(layout.producers.items()):
+        if producer == ID_WINDOW:
+            count = _ids_told(core, group) % (1 << MARK_BITS)
+            found.append({"producer": producer, "group": group, "number": count})
+            continue
         stream = (PRODUCERS, ticket, group)
         known = [engine.marks.marks.get(stream, 0) for engine in core.engines.values()]
         number = max(layout.lasts.get(stream, 0), *known, 0)
         found.append({"producer": producer, "group": group, "number": number})
     return found
+
+
+def _ids_told(core: Member, group: Group) -> int:
+    """The last number of an id at the group, as far as this site knows."""
+    windows = [engine.marks.windows.get(group) for engine in core.engines.values()]
+    known = [window.last for window in windows if window is not None]
+    return max(
+        *known,
+        *(n for (o, _, g), n in core.layout.lasts.items() if g == group and is_id_mark(o)),
+        0,
+        0,
+    )
 
 
 def edit_told(edit: Edit) -> str:
@@ -136,9 +156,13 @@ def edit_told(edit: Edit) -> str:
     if isinstance(edit, Grant | Withdraw | UseGrants | RevokeCertificate):
         return _grant_told(edit)
     if isinstance(edit, AddProducer):
+        if edit.producer == ID_WINDOW:
+            return f"{edit.group} remembers ids"
         return f"producer {edit.producer} may send to {edit.group}"
     if isinstance(edit, RemoveProducer):
         at = f" from {edit.group}" if edit.group else ""
+        if edit.producer == ID_WINDOW:
+            return f"ids are forgotten{at}"
         return f"producer {edit.producer} is removed{at}"
     where = f" where {edit.site} is" if edit.site else ""
     if isinstance(edit, UseBuilder):

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, NoReturn, overload
 
 from ordercast.core.batches import extras_of
+from ordercast.model.arguments import require_id
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
@@ -122,16 +123,26 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         group: Group | Sequence[Group],
         payload: bytes,
         headers: Headers = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word that callers know
+        since: int | None = None,
     ) -> Receipt:
         """Send to a group, or to all members of several groups as one message. `headers`: small
         values by name, beside the payload. Waits while the window is full, and while the site
         cannot accept messages.
+
+        `id`: of several messages that this site sends with the same id to the group, one is
+        delivered, as long as the group remembers the id ('ordercast docs ids'). `since`: what
+        `id_mark` has told before the id was first used. The receipt raises Expired if it came too
+        late to know.
 
         Raises UnknownGroup, TooLarge, CrossDomain (no one domain has all members), ConfigError (the
         payload is not bytes, a name is not a name, or not all sites have a release with headers),
         NotInMajority (no majority of the voters was heard of for long, or members are absent), or
         Error (the site is closed).
         """
+        if id is not None:
+            return await self._once(group, [payload], headers, id, since)
         if not headers:
             seq = self._join(group, payload)  # 0 for a list of groups
             if seq:
@@ -157,11 +168,37 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
         headers: Headers = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word that callers know
+        since: int | None = None,
     ) -> Receipt:
         """Send a batch, which is ordered as one; each of its messages has the `headers`, and the
-        receipt is of the last message. Waits and raises as `multicast`; TooLarge also for too many
-        messages, ConfigError for none."""
+        receipt is of the last message. With an `id` all of it is delivered once. Waits and raises
+        as `multicast`; TooLarge also for too many messages, ConfigError for none."""
+        if id is not None:
+            return await self._once(group, payloads, headers, id, since)
         return await self._sender.multicast_many(group, payloads, headers)
+
+    async def _once(
+        self,
+        group: Group | Sequence[Group],
+        payloads: Sequence[bytes],
+        headers: Headers,
+        chosen: str,
+        since: int | None,
+    ) -> Receipt:
+        require_id(group, chosen, since)
+        assert isinstance(group, str)
+        batch = list(payloads)
+        extras = extras_of(headers, len(batch))
+        return await self._running.ids.send((chosen, since), group, batch, extras)
+
+    async def id_mark(self, group: Group) -> int:
+        """How far the ids of the group are, to be kept with a new id and given as `since` whenever
+        a message is sent with that id: then it is not delivered twice however late it is sent
+        again. Raises UnknownGroup, ConfigError (the site is no member of the group, or too many
+        groups remember ids), NotInMajority, or Error (the site is closed)."""
+        return await self._running.ids.mark(group)
 
     async def produce(
         self,

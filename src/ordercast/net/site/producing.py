@@ -56,20 +56,22 @@ class ProducerSender:
             async with self._in_turn:
                 if self._failures[pair] != before:
                     raise Error(f"a message of producer {producer!r} before it was not sent")
-                ticket = await self._ticket(producer, group)
+                ticket = await self.ticket(producer, group)
                 request = (producer_id(ticket), number)
                 return await self._sender.send_batch(group, batch, extras, request, subject)
         except BaseException:  # cancelled, too: what waits behind it must not overtake it
             self._failures[pair] += 1
             raise
 
-    async def _ticket(self, producer: str, group: Group) -> int:
+    async def ticket(self, producer: str, group: Group, feature: str = PRODUCERS) -> int:
+        """The ticket of a producer at a group; it is asked for if there is none yet. Raises
+        ConfigError also if not all sites have the feature."""
         pair = (producer, group)
         found = self._core.layout.producers.get(pair)
         if found is None:
-            if PRODUCERS not in self._core.layout.features:
+            if feature not in self._core.layout.features:
                 raise ConfigError(
-                    f"producer {producer!r}: not all sites have a program that knows producers yet"
+                    f"producer {producer!r}: not all sites have a program that knows {feature} yet"
                 )
             self._core.domain(group, ())  # raises if there is none
             await self._ask(AddProducer(producer, group))

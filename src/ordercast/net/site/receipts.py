@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from ordercast.core.epochs.records import REFUSED
-from ordercast.core.outbox import StageReached
+from ordercast.core.outbox import DOUBTED, StageReached
 from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
 
@@ -144,6 +144,8 @@ class Stages:
             if stage == REFUSED:
                 self.refuse(group, receipt.seq)
                 stable = True
+                continue
+            if stage == DOUBTED:  # `net.site.ids` looks at it
                 continue
             upto = receipt.seq + receipt.count - 1
             if stage == "stable":

@@ -30,6 +30,7 @@ from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
+from ordercast.net.site.ids import IdSender
 from ordercast.net.site.meters.passages import Passages
 from ordercast.net.site.meters.traffic import Traffic
 from ordercast.net.site.named_readers import NamedReaders
@@ -118,6 +119,7 @@ class RunningSite:
         )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self.producing = ProducerSender(self.core, self.sender, self._give_ticket)
+        self.ids = IdSender(self.core, self.sender, self.producing.ticket)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
@@ -418,6 +420,7 @@ class RunningSite:
 
     def received(self, receipts: Sequence[StageReached]) -> None:
         self.traffic.received(receipts)
+        self.ids.received(receipts)
         if self.stages.update(receipts):
             self.sender.grant()
 

@@ -36,9 +36,15 @@ def _with_envelopes(_: sqlite3.Connection) -> None:
     read them."""
 
 
+def _with_ids(_: sqlite3.Connection) -> None:
+    """Copies of messages with ids of their senders' own have no positions, and checkpoints have the
+    ids that are remembered: rows keep their form, and older programs must not read them."""
+
+
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     3: _with_readers,
     4: _with_envelopes,
+    5: _with_ids,
 }
 """By format: the step from it to the next. A step calls `db.execute` only, because `executescript`
 commits, and it uses nothing of this program that may change later."""

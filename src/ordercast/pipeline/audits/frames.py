@@ -37,7 +37,7 @@ _TYPES: Mapping[str, tuple[type[t.DataType], ...]] = {
     BOOL: (t.BooleanType,),
     BINARY: (t.BinaryType,),
 }
-_OURS: Mapping[str, t.DataType] = {
+OURS: Mapping[str, t.DataType] = {
     INT64: t.LongType(),
     INT32: t.IntegerType(),
     STRING: t.StringType(),
@@ -95,7 +95,7 @@ def normal(table: str, frame: "DataFrame | None") -> "DataFrame":
                 f"{table}: field {column.name!r}: type {kind.simpleString()}"
                 f" instead of {column.type}"
             )
-        columns.append(f.col(column.name).cast(_OURS[column.type]).alias(column.name))
+        columns.append(f.col(column.name).cast(OURS[column.type]).alias(column.name))
     return frame.select(*columns)
 
 
@@ -140,7 +140,7 @@ def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFr
     frames = {}
     for name, table in TABLES.items():
         columns = [
-            t.StructField(column.name, _OURS[column.type])
+            t.StructField(column.name, OURS[column.type])
             for column in table.columns
             if column.name not in UNUSED and column.name in place.columns[name]
         ]

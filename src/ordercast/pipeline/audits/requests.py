@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ordercast.history.rows import PRODUCER_CLIENT
+from ordercast.history.rows import REPEATING
 from ordercast.history.tables import REQUEST
 from ordercast.pipeline.audits.evidence import Evidence
 from ordercast.pipeline.audits.facts import Facts
@@ -98,8 +98,9 @@ def divide_requests(
 ) -> Iterator[tuple[int, bytes]]:
     """Each pair of a request and a message once, packed by client, request and part."""
     rows = np.flatnonzero(columns["client"] != NOBODY)
-    # What a producer sends may be sent again: of its rows those that are delivered count.
-    produced = np.array([name.startswith(PRODUCER_CLIENT) for name in clients.names], bool)
+    # What a producer sends, or what has an id, may be sent again: of its rows those that are
+    # delivered count.
+    produced = np.array([name.startswith(REPEATING) for name in clients.names], bool)
     rows = rows[(columns["kind"][rows] == DELIVERED) | ~produced[columns["client"][rows]]]
     place = (columns[name][rows] for name in ("site", "position", "attempt"))
     rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ordercast.core.epochs.layout import Layout, Stream
-from ordercast.model.epochs import PRODUCERS, EndPart, Finish, Open
+from ordercast.core.ids import remembered
+from ordercast.model.epochs import EndPart, Finish, Open, is_mark
 from ordercast.model.groups import Site
 from ordercast.model.limits import PARTS
 
@@ -75,7 +76,8 @@ def with_streams(
     lasts = {**layout.lasts, **told}
     if layout.last_ticket:  # the marks of a producer that is removed go with it
         tickets = dict.fromkeys(layout.producers.values())
-        lasts = {at: n for at, n in lasts.items() if at[0] != PRODUCERS or at[1] in tickets}
+        lasts = {at: n for at, n in lasts.items() if not is_mark(at[0]) or at[1] in tickets}
+        lasts = remembered(lasts)
     before, layout = layout.told_at, replace(layout, lasts=lasts, told_at=layout.count)
     if len(lasts) <= max(FEW, layout.look_at) or before >= begun:
         return layout
@@ -87,7 +89,7 @@ def with_streams(
         origin, incarnation, group = stream
         if flush and incarnation < roster.get(origin, 0):
             continue
-        needed = group in groups and (origin in roster or origin == PRODUCERS)
+        needed = group in groups and (origin in roster or is_mark(origin))
         if needed or stream in told or heard.get(origin) != incarnation:
             kept[stream] = seq
         else:

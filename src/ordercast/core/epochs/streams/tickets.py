@@ -1,4 +1,5 @@
-"""The producers of a layout: each has a ticket for each group that it sends to.
+"""The producers of a layout: each has a ticket for each group that it sends to. So has the window
+of a group that remembers ids (`ID_WINDOW`).
 
 No ticket is given twice. So what was sent under a name before the name was removed is never taken
 for what is sent under the same name after that.
@@ -8,11 +9,11 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TypedDict
 
 from ordercast.core.epochs.layout import Layout
-from ordercast.model.epochs import AddProducer, Edit, RemoveProducer
+from ordercast.model.epochs import ID_WINDOW, AddProducer, Edit, RemoveProducer
 from ordercast.model.errors import ConfigError, UnknownGroup
 from ordercast.model.groups import Group
-from ordercast.model.limits import TICKETS
-from ordercast.model.messages import Batch, ticket_of
+from ordercast.model.limits import ID_WINDOWS, LARGEST_NUMBER, TICKETS
+from ordercast.model.messages import MARK_BITS, Batch, has_id, ticket_of
 from ordercast.model.names import is_name, nearest
 
 
@@ -35,6 +36,8 @@ def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]
                 raise ConfigError(f"there is no group {edit.group!r}")
             if (edit.producer, edit.group) not in there:
                 last += 1
+                if last >= LARGEST_NUMBER >> MARK_BITS:
+                    raise ConfigError(f"{last} tickets were given to producers: there are no more")
                 there[edit.producer, edit.group] = last
         elif isinstance(edit, RemoveProducer):
             gone = [
@@ -54,17 +57,27 @@ def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]
             f"producers have sent to {len(layout.producers)} groups, each counted by itself:"
             f" {TICKETS} is the limit; remove those that are done (producer remove)"
         )
+    windows = [group for name, group in there if name == ID_WINDOW]
+    if len(windows) > ID_WINDOWS:
+        raise ConfigError(
+            f"{ID_WINDOWS} groups remember ids, which is the limit: remove one of them"
+            f" (producer remove CLUSTER {ID_WINDOW} GROUP)"
+        )
     return Tickets(producers=there, last_ticket=last)
 
 
 def require_ticket(layout: Layout, batch: Batch) -> None:
-    """Raise UnknownGroup if the batch is of a producer that was removed."""
+    """Raise UnknownGroup if the batch is of a producer, or for a window of ids, that was
+    removed."""
     ticket = ticket_of(batch)
     if ticket and ticket not in layout.producers.values():
-        raise UnknownGroup(f"the producer was removed from group {batch.group!r}")
+        gone = "window of ids" if has_id(batch) else "producer"
+        raise UnknownGroup(f"the {gone} was removed from group {batch.group!r}")
 
 
 def _require_name(edit: AddProducer, there: Iterable[tuple[str, Group]]) -> None:
+    if edit.producer == ID_WINDOW:
+        return
     if not is_name(edit.producer):
         raise ConfigError(f"producer {edit.producer!r} is no name (letters, digits, '.', '_', '-')")
     for name, _ in there:  # names differ by more than case

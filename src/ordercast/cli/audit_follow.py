@@ -1,0 +1,175 @@
+"""`ordercast audit --follow`: the verdict of a history that grows, as it changes."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, whole_number
+from ordercast.cli.requests import seconds
+from ordercast.cli.runtime import print_line
+from ordercast.cli.spark_options import session_options
+from ordercast.model.verb_options import flag_of
+
+if TYPE_CHECKING:
+    from ordercast.pipeline.following.figures import Figure
+    from ordercast.pipeline.following.verdicts import LiveVerdict
+
+FOLLOWING = ("checkpoint", "every", "once", "figures", "window", "patience")
+_ONLY_WHOLE = ("causal", "runs", "draw", "violations")
+_NO_SPARK = ("master", "memory", "conf", "packages", "py_files", "figures")
+
+
+def follow_arguments(parser: argparse.ArgumentParser) -> None:
+    own = parser.add_argument_group("a history that grows")
+    own.add_argument(
+        "--follow", action="store_true", help="go on judging as files come, until Ctrl-C"
+    )
+    own.add_argument(
+        "--checkpoint", metavar="DIR", help="keep the state there, and go on from it (a crash too)"
+    )
+    own.add_argument(
+        "--every", metavar="SECONDS", type=seconds, help="between two looks (default: 1)"
+    )
+    own.add_argument("--once", action="store_true", help="stop when all that is there is judged")
+    own.add_argument(
+        "--figures", metavar="DIR",
+        help="rates, latencies and lag per site and group, shown and written there as Parquet",
+    )  # fmt: skip
+    own.add_argument(
+        "--patience", metavar="ROWS", type=whole_number(0),
+        help="held rows above which violations are counted for good (default: 200,000)",
+    )  # fmt: skip
+    own.add_argument(
+        "--window", metavar="ROWS", type=whole_number(1),
+        help="held rows above which an absent site holds no more of them (default: 2,000,000)",
+    )  # fmt: skip
+
+
+def require_follow(args: argparse.Namespace) -> None:
+    """Options that mean nothing together are the user's mistake."""
+    for name in FOLLOWING:
+        if not args.follow and getattr(args, name):
+            raise UsageError(f"{flag_of(name)} needs --follow")
+    for name in _ONLY_WHOLE:
+        if args.follow and getattr(args, name):
+            option = "--run" if name == "runs" else flag_of(name)
+            raise UsageError(f"{option} cannot be had with --follow: it needs the whole history")
+
+
+def run_follow(args: argparse.Namespace) -> int:
+    verdicts = _in_process(args) if _engine(args) == "memory" else _on_spark(args)
+    ok = True
+    with verdicts as found:
+        for verdict in _changes(found):
+            _tell(args, verdict)
+            ok = verdict.ok
+    return GOOD if ok else INCOMPLETE
+
+
+def _engine(args: argparse.Namespace) -> str:
+    needed = next((name for name in _NO_SPARK if getattr(args, name)), None)
+    if args.engine == "memory" and needed is not None:
+        raise UsageError(f"{flag_of(needed)} needs --engine spark")
+    if args.engine == "auto":
+        return "spark" if needed is not None or "://" in args.history else "memory"
+    return str(args.engine)
+
+
+@contextmanager
+def _in_process(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
+    from ordercast.pipeline.following.in_process import EVERY_S, follow_folder
+
+    yield follow_folder(
+        Path(args.history),
+        checkpoint=None if args.checkpoint is None else Path(args.checkpoint),
+        every_s=args.every or EVERY_S,
+        once=args.once,
+        patience=PATIENCE if args.patience is None else args.patience,
+        window=args.window or WINDOW,
+    )
+
+
+@contextmanager
+def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
+    from ordercast.pipeline.session import open_session, require_pyspark
+
+    require_pyspark()
+    from ordercast.pipeline.audits.frames import check_place
+    from ordercast.pipeline.following.query import follow
+
+    if (args.master or "").startswith("sc://"):
+        raise UsageError("--follow: not with Spark Connect: batches are judged in this process")
+    check_place(args.history)  # what is wrong with it is told before Spark starts
+    options = session_options(args)
+    with open_session("ordercast audit", tell=args.verbose, brief=True, **options) as spark:
+        query = follow(
+            spark, args.history, checkpoint=args.checkpoint, every_s=args.every or 1.0,
+            once=args.once, patience=PATIENCE if args.patience is None else args.patience,
+            window=args.window or WINDOW,
+        )  # fmt: skip
+        figures = None if args.figures is None else _figures(args, spark)
+        try:
+            yield query.verdicts()
+            if figures is not None and args.once:
+                figures.awaitTermination()
+        finally:
+            query.stop()
+            if figures is not None:
+                figures.stop()
+
+
+def _figures(args: argparse.Namespace, spark: Any) -> Any:
+    from ordercast.pipeline.following.figures import as_lines, figures
+    from ordercast.pipeline.following.tables import read_streams
+
+    def show(rows: Sequence["Figure"]) -> None:
+        print("\n".join(as_lines(rows)), file=sys.stderr if args.json else sys.stdout, flush=True)
+
+    frames = read_streams(spark, args.history)
+    place = None if args.checkpoint is None else Path(args.checkpoint) / "query-figures"
+    return figures(
+        frames["deliveries"], frames["sent"], out=args.figures, on_figures=show,
+        checkpoint=place, every_s=args.every or 1.0, once=args.once,
+    )  # fmt: skip
+
+
+def _changes(verdicts: Iterable["LiveVerdict"]) -> Iterator["LiveVerdict"]:
+    """Those that say something else than the one before."""
+    before: dict[str, Any] | None = None
+    for verdict in verdicts:
+        now = {n: v for n, v in verdict.as_json().items() if n not in ("seconds", "batch")}
+        if now != before:
+            before = now
+            yield verdict
+
+
+def _tell(args: argparse.Namespace, verdict: "LiveVerdict") -> None:
+    if args.json:
+        for alert in verdict.alerts:
+            print_line(alert.as_json())
+        print_line(verdict.as_json())
+        return
+    for alert in verdict.alerts:
+        print(f"ALERT        {alert.check} {alert.count:,}: {json.dumps(alert.witness)}")
+    print(as_line(verdict), flush=True)
+
+
+def as_line(verdict: "LiveVerdict") -> str:
+    """For a person: one line per change."""
+    found = verdict.report
+    wrong = [f"{name} {count:,}" for name, count in found["checks"].items() if count]
+    parts = [
+        f"{found['rows']:,} deliveries of {found['messages']:,} messages at {found['sites']} sites",
+        "no violation" if found["ok"] else f"VIOLATIONS: {', '.join(wrong)}",
+    ]
+    if found["truncated"]:
+        parts.append(f"inexact: {', '.join(found['truncated'])}")
+    if verdict.holding:
+        most = verdict.holding[0]
+        parts.append(f"{most['site']} lacks {most['messages']:,} ({verdict.held:,} rows held)")
+    return "; ".join(parts)

@@ -1,0 +1,75 @@
+"""Checkpoints of a live audit: one file per batch, whole or not there; the last two are kept."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from ordercast.model.errors import ConfigError
+
+_SUFFIX = ".batch"
+_KEPT = 2
+
+
+class KeptBatch(msgspec.Struct):
+    """The state after a batch. `left`: by table and file that was seen, the row groups still to be
+    read; `told`: how often each check had been violated when that was last told."""
+
+    batch: int
+    history: str
+    audit: bytes
+    left: dict[str, dict[str, list[int]]] = {}
+    told: dict[str, int] = {}
+
+
+class AuditCheckpoint:
+    """A folder of its own. A batch is kept before its verdict is told."""
+
+    def __init__(self, folder: Path, history: str) -> None:
+        self._folder = folder
+        self._history = history
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            strange = [p.name for p in folder.iterdir() if not p.name.startswith((".", "batch-"))]
+        except OSError as error:
+            raise ConfigError(f"--checkpoint {folder}: {error.strerror}") from None
+        if set(strange) - {"query"}:
+            raise ConfigError(
+                f"--checkpoint {folder}: holds {min(strange)!r}, which is no checkpoint:"
+                " choose a folder of its own"
+            )
+
+    @property
+    def query(self) -> Path:
+        """Where Spark keeps the offsets of its query."""
+        return self._folder / "query"
+
+    def load(self) -> KeptBatch | None:
+        """The last one. Raises ConfigError if it is of another history, or cannot be read."""
+        files = self._files()
+        if not files:
+            return None
+        try:
+            kept = msgspec.msgpack.decode(files[-1].read_bytes(), type=KeptBatch)
+        except (OSError, msgspec.DecodeError) as error:
+            raise ConfigError(f"{files[-1]}: is no checkpoint of a live audit: {error}") from None
+        if kept.history != self._history:
+            raise ConfigError(
+                f"--checkpoint {self._folder}: is of the history {kept.history},"
+                f" not of {self._history}"
+            )
+        return kept
+
+    def save(self, kept: KeptBatch) -> None:
+        name = f"batch-{kept.batch:012}{_SUFFIX}"
+        temporary = self._folder / f".{name}.{os.getpid()}.tmp"
+        with temporary.open("wb") as file:
+            file.write(msgspec.msgpack.encode(kept))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._folder / name)
+        for old in self._files()[:-_KEPT]:
+            old.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob(f"batch-*{_SUFFIX}"))

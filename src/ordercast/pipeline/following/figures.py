@@ -1,0 +1,152 @@
+"""Live figures: rates, latencies, lag and load per site and group, in windows of event time."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from ordercast.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WINDOW_S = 10
+LATE_S = 10
+COLUMNS = (
+    "window_start", "site", "group_name", "deliveries", "sends", "rate", "load",
+    "latency_p50_ms", "latency_p99_ms", "latency_max_ms", "behind", "lag_ms",
+)  # fmt: skip
+_PERCENTILES = (0.5, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A line of the figures: one site and group in one window. docs/follow.md explains each."""
+
+    window_start: Any
+    site: str
+    group_name: str
+    deliveries: int
+    sends: int
+    rate: float
+    load: float
+    latency_p50_ms: float | None
+    latency_p99_ms: float | None
+    latency_max_ms: float | None
+    behind: int
+    lag_ms: float | None
+
+
+def figures(
+    deliveries: "DataFrame",
+    sent: "DataFrame",
+    *,
+    out: str | Path | None = None,
+    on_figures: Callable[[Sequence[Figure]], None] | None = None,
+    checkpoint: str | Path | None = None,
+    window_s: int = WINDOW_S,
+    late_s: int = LATE_S,
+    every_s: float = 1.0,
+    once: bool = False,
+) -> "StreamingQuery":
+    """Start a streaming query over the two tables, which are streams.
+
+    A window is told once, when a row has come that is `late_s` seconds younger than its end; rows
+    that come later for it are left out. `out`: a folder of Parquet; a batch that is repeated is
+    written over. Raises ConfigError if there is nowhere to tell it.
+    """
+    if out is None and on_figures is None:
+        raise ConfigError("figures need 'out', 'on_figures' or both")
+
+    def tell(frame: "DataFrame", batch: int) -> None:
+        told = beside_each_other(frame).persist()
+        try:
+            rows = told.orderBy("window_start", "group_name", "site").collect()
+            if rows and out is not None:
+                name = f"{str(out).rstrip('/')}/batch-{batch:012}"
+                told.coalesce(1).write.mode("overwrite").parquet(name)
+            if rows and on_figures is not None:
+                on_figures([Figure(*(row[name] for name in COLUMNS)) for row in rows])
+        finally:
+            told.unpersist()
+
+    writer = by_window(deliveries, sent, window_s, late_s).writeStream.outputMode("append")
+    writer = writer.foreachBatch(tell).queryName("ordercast figures")
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", str(checkpoint))
+    trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
+    return writer.trigger(**trigger).start()
+
+
+def by_window(
+    deliveries: "DataFrame", sent: "DataFrame", window_s: int, late_s: int
+) -> "DataFrame":
+    """What one site did for one group in a window."""
+    told = f.col("sent_ns") if "sent_ns" in deliveries.columns else f.lit(None).cast("long")
+    rows = deliveries.select(
+        "site", "group_name", _time("delivered_ns").alias("at"), f.lit(1).alias("delivered"),
+        ((f.col("delivered_ns") - told) / 1e6).alias("latency"),
+    )  # fmt: skip
+    sends = sent.select(
+        f.col("origin").alias("site"), "group_name", _time("sent_ns").alias("at"),
+        f.lit(0).alias("delivered"), f.lit(None).cast("double").alias("latency"),
+    )  # fmt: skip
+    every = rows.unionAll(sends).withWatermark("at", f"{late_s} seconds")
+    percentiles = f.percentile_approx("latency", list(_PERCENTILES), 1_000)
+    found = every.groupBy(f.window("at", f"{window_s} seconds"), "site", "group_name").agg(
+        f.sum("delivered").alias("deliveries"),
+        f.sum(1 - f.col("delivered")).alias("sends"),
+        percentiles.alias("percentiles"),
+        f.max("latency").alias("latency_max_ms"),
+        f.max(f.when(f.col("delivered") == 1, f.col("at"))).alias("last"),
+    )
+    return found.select(
+        f.col("window.start").alias("window_start"), "site", "group_name", "deliveries", "sends",
+        (f.col("deliveries") / window_s).alias("rate"),
+        ((f.col("deliveries") + f.col("sends")) / window_s).alias("load"),
+        f.col("percentiles")[0].alias("latency_p50_ms"),
+        f.col("percentiles")[1].alias("latency_p99_ms"), "latency_max_ms", "last",
+    )  # fmt: skip
+
+
+def beside_each_other(frame: "DataFrame") -> "DataFrame":
+    """How far each site is behind the furthest of the group in the window. A window that is closed
+    comes in one batch, with all its sites."""
+    group = Window.partitionBy("window_start", "group_name")
+    lag = _seconds(f.max("last").over(group)) - _seconds(f.col("last"))
+    return (
+        frame.withColumn("behind", f.max("deliveries").over(group) - f.col("deliveries"))
+        .withColumn("lag_ms", f.round(lag * 1_000, 3))
+        .select(*COLUMNS)
+    )
+
+
+def as_lines(rows: Sequence[Figure]) -> list[str]:
+    """For a person: a table of the windows that are closed."""
+    head = f"{'window':<19} {'group':<12} {'site':<12} {'del/s':>8} {'load/s':>8}"
+    lines = [f"{head} {'p50 ms':>8} {'p99 ms':>8} {'behind':>7} {'lag ms':>8}"]
+    for row in rows:
+        start = f"{row.window_start:%Y-%m-%d %H:%M:%S}"
+        lines.append(
+            f"{start} {row.group_name:<12} {row.site:<12} {row.rate:>8.1f} {row.load:>8.1f}"
+            f" {_number(row.latency_p50_ms):>8} {_number(row.latency_p99_ms):>8}"
+            f" {row.behind:>7} {_number(row.lag_ms):>8}"
+        )
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.1f}"
+
+
+def _time(column: str) -> "Column":
+    return f.timestamp_micros((f.col(column) / 1_000).cast("long"))
+
+
+def _seconds(column: "Column") -> "Column":
+    return column.cast("double")

@@ -1,0 +1,45 @@
+"""Following a folder without Spark: one process reads what is new and judges it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.pipeline.following.folder import GrowingFolder
+from ordercast.pipeline.following.follower import Follower
+from ordercast.pipeline.following.verdicts import LiveVerdict
+
+EVERY_S = 1.0
+
+
+def follow_folder(
+    history: Path,
+    *,
+    checkpoint: Path | None = None,
+    every_s: float = EVERY_S,
+    once: bool = False,
+    patience: int = PATIENCE,
+    window: int = WINDOW,
+) -> Iterator[LiveVerdict]:
+    """The verdict after each batch, for ever; `once`: of what is there now.
+
+    With a checkpoint the first verdict is the one that was kept, if there is one.
+    """
+    # An event that was late is in its file by now, and is read first.
+    follower = Follower(
+        str(history.resolve()), checkpoint, patience=patience, window=window,
+        read_again=lambda: folder.read_again(),
+    )  # fmt: skip
+    folder = GrowingFolder(history, follower.left)
+    told = follower.batch >= 0
+    if told:
+        yield follower.verdict
+    while True:
+        for rows in folder.batches():
+            yield follower.take(follower.batch + 1, rows, folder.left)
+            told = True
+        if once:
+            if not told:
+                yield follower.verdict
+            return
+        time.sleep(every_s)

@@ -1,0 +1,132 @@
+"""`follow`: the live audit as a streaming query, with the caller's session."""
+
+import queue
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.history.rows import History
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline.following.follower import Follower
+from ordercast.pipeline.following.tables import as_history, as_one, read_streams, require_tables
+from ordercast.pipeline.following.verdicts import Alert, LiveVerdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OnVerdict = Callable[[LiveVerdict], None]
+_LOOK_S = 0.2
+
+
+class FollowQuery:
+    """A live audit that runs. `verdict` is the last one; `alerts` are all since it was started."""
+
+    def __init__(self, follower: Follower, on_verdict: OnVerdict | None) -> None:
+        self._follower = follower
+        self._on_verdict = on_verdict
+        self._verdicts: queue.Queue[LiveVerdict] = queue.Queue()
+        self._first = History()
+        self._query: Any = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self.verdict = follower.verdict
+        self.alerts: list[Alert] = []
+
+    def verdicts(self) -> Iterator[LiveVerdict]:
+        """Every verdict as it comes, until the query ends. Raises what has ended it."""
+        while True:
+            active = self._query.isActive
+            try:
+                yield self._verdicts.get(timeout=_LOOK_S)
+            except queue.Empty:
+                if not active:
+                    break
+        error = self._query.exception()
+        if error is not None:
+            raise error
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Whether the query has ended."""
+        return bool(self._query.awaitTermination(timeout_s))
+
+    def stop(self) -> None:
+        """End it. What it has judged is in its checkpoint."""
+        self._query.stop()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def _take(self, frame: "DataFrame", batch: int) -> None:
+        if batch <= self._follower.batch:
+            return  # it was kept before Spark knew
+        rows = as_history(frame.toArrow())
+        for name, own in self._first.tables().items():
+            getattr(rows, name).extend(own)
+        self._first = History()
+        self.verdict = self._follower.take(batch, rows)
+        self.alerts += self.verdict.alerts
+        self._verdicts.put(self.verdict)
+        if self._on_verdict is not None:
+            self._on_verdict(self.verdict)
+
+    def _start(self, frames: dict[str, "DataFrame"], every_s: float, once: bool) -> None:
+        streams = {name: frame for name, frame in frames.items() if frame.isStreaming}
+        if not streams:
+            raise ConfigError("follow needs a table that is a stream; 'audit' judges the others")
+        fixed = {name: frame for name, frame in frames.items() if name not in streams}
+        if fixed and self._follower.batch < 0:
+            self._first = as_history(as_one(fixed).toArrow())
+        checkpoint = self._follower.checkpoint
+        if checkpoint is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="ordercast-follow-")
+            place = Path(self._scratch.name)
+        else:
+            place = checkpoint.query
+            if self._follower.batch >= 0 and not place.exists():
+                raise ConfigError(f"{place}: is missing: the checkpoint is not one of Spark's")
+        if self._follower.batch >= 0:
+            self._verdicts.put(self.verdict)  # the one that was kept
+        writer = as_one(streams).writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", str(place)).queryName("ordercast audit")
+        trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
+        self._query = writer.trigger(**trigger).start()
+
+
+def follow(
+    spark: "SparkSession",
+    history: str | Path | None = None,
+    *,
+    deliveries: "DataFrame | None" = None,
+    sent: "DataFrame | None" = None,
+    groups: "DataFrame | None" = None,
+    events: "DataFrame | None" = None,
+    epochs: "DataFrame | None" = None,
+    checkpoint: str | Path | None = None,
+    on_verdict: OnVerdict | None = None,
+    every_s: float = 1.0,
+    once: bool = False,
+    patience: int = PATIENCE,
+    window: int = WINDOW,
+) -> FollowQuery:
+    """Keep the verdict of a growing history current: docs/follow.md.
+
+    `history`: a folder or URI whose tables get new files; or the tables, of which some are streams
+    of Spark and the others are read once. `on_verdict` is called after every batch. `checkpoint`:
+    a folder; the same call goes on from there, also after a crash. `once`: judge what is there and
+    end. Raises ConfigError if a table is missing or wrong. The session is the caller's; Spark
+    Connect will not do, because batches are judged in this process.
+    """
+    given = {"deliveries": deliveries, "sent": sent, "groups": groups, "events": events}
+    given["epochs"] = epochs
+    if (history is None) == all(frame is None for frame in given.values()):
+        raise ConfigError("follow needs a history, or its tables, and not both")
+    if history is None:
+        name, frames = "tables", require_tables(given)
+    else:
+        name = str(history) if "://" in str(history) else str(Path(history).resolve())
+        frames = read_streams(spark, name)
+    place = None if checkpoint is None else Path(checkpoint)
+    follower = Follower(name, place, patience=patience, window=window)
+    query = FollowQuery(follower, on_verdict)
+    query._start(frames, every_s, once)
+    return query

@@ -1,0 +1,73 @@
+"""The five tables of a history as one stream of Spark, and its batches as rows.
+
+One query has one order of batches: so the rows of all tables come in it, told apart by a column.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from ordercast.history.reader import arrow_rows, check_epoch, check_event
+from ordercast.history.rows import History
+from ordercast.history.tables import TABLES
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline.audits.files import UNUSED
+from ordercast.pipeline.audits.frames import OURS, normal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLE = "table_name"
+_FILES_PER_BATCH = 64
+
+
+def read_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
+    """The tables of a folder or URI, as streams of their files."""
+    frames = {}
+    for name, table in TABLES.items():
+        columns = [t.StructField(column.name, OURS[column.type]) for column in table.columns]
+        reader = spark.readStream.schema(t.StructType(columns))
+        reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+        reader = reader.option("maxFilesPerTrigger", str(_FILES_PER_BATCH))
+        frames[name] = reader.parquet(f"{history.rstrip('/')}/{name}")
+    return frames
+
+
+def as_one(frames: Mapping[str, "DataFrame"]) -> "DataFrame":
+    """All of them as one stream, with a column that names the table."""
+    named = [normal(name, frame).withColumn(TABLE, f.lit(name)) for name, frame in frames.items()]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
+
+
+def as_history(data: Any) -> History:
+    """The rows of a batch that was collected as an Arrow table. Raises ConfigError if a value is
+    wrong."""
+    history = History()
+    names = data.column(TABLE)
+    for name, table in TABLES.items():
+        own = data.filter(pc.equal(names, name))
+        present = [c.name for c in table.columns if c.name in data.column_names]
+        present = [column for column in present if column not in UNUSED]
+        own = own.select(present)
+        if name == "sent":  # no check looks at sizes, so they are not read
+            own = own.append_column("size", pa.array([0] * own.num_rows, pa.int32()))
+        rows: Any = arrow_rows(own, table, name)
+        getattr(history, name).extend(rows)
+    for event in history.events:
+        check_event(event, "events")
+    for epoch in history.epochs:
+        check_epoch(epoch, "epochs")
+    return history
+
+
+def require_tables(frames: Mapping[str, "DataFrame | None"]) -> dict[str, "DataFrame"]:
+    """Those that were given. Raises ConfigError if one that must be there is not."""
+    for name in ("deliveries", "sent", "groups"):
+        if frames.get(name) is None:
+            raise ConfigError(f"{name}: the table is missing")
+    return {name: frame for name, frame in frames.items() if frame is not None}

@@ -1,0 +1,22 @@
+"""Soak campaign: senders with ids that move and repeat, in random schedules of members, with
+crashes, lost stores, partitions and changes of groups. Each message once, in its order."""
+
+from support.worlds.choosing import choosing
+from support.worlds.producing import judged
+from tools.soak.campaign import Outcome
+
+
+def run(seed: int) -> Outcome:
+    world, senders = choosing(seed)
+    wrong = judged(world, senders)
+    counters = {
+        "copies": sum(one.copies for one in senders),
+        "stable": sum(len(one.stable) for one in senders),
+        "expired": sum(len(one.expired) for one in senders),
+        "moves": sum(one.moves for one in senders),
+        "crashes": world.crashes,
+        "lost stores": sum(world.lost.values()),
+        "epochs": max(world.epochs),
+        "rollbacks": len(world.rollbacks),
+    }
+    return Outcome(not wrong, counters, str(wrong[:2])[:1000])

@@ -1,0 +1,111 @@
+"""The live audit as a streaming query, and live figures, on Spark."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ordercast.check.report import check_history
+from ordercast.history.rows import Delivered, GroupRow, History, Sent
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline import figures, follow
+from ordercast.pipeline.following.figures import Figure, as_lines
+from ordercast.pipeline.following.tables import read_streams
+from support.cases.fuzz import right_history
+from support.cases.growing import GrowingHistory
+from support.cases.portions import in_order, joined
+
+SECOND = 1_000_000_000
+
+
+def of_all(history: History) -> dict[str, Any]:
+    report = check_history(history).as_json()
+    del report["seconds"]
+    return report
+
+
+def judged(spark: SparkSession, growing: GrowingHistory, state: Path) -> list[dict[str, Any]]:
+    query = follow(spark, growing.folder, checkpoint=state, once=True)
+    try:
+        found = [dict(verdict.report) for verdict in query.verdicts()]
+    finally:
+        query.stop()
+    for report in found:
+        del report["seconds"]
+    return found
+
+
+def test_the_verdict_is_that_of_the_audit_also_when_a_batch_is_repeated(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The second batch is judged and kept, but Spark does not know: it comes again."""
+    rng = random.Random(3)
+    portions = in_order(rng, right_history(rng))
+    half = len(portions) // 2
+    parts = [joined(portions[:half]), joined(portions[half:])]
+    bad = Delivered("zz", 1, 1, 1, "nowhere", "zz", 1, 1, 0)
+    growing = GrowingHistory(tmp_path / "h")
+    state = tmp_path / "state"
+    for count, part in enumerate(parts, 1):
+        growing.append(part)
+        assert judged(spark, growing, state)[-1] == of_all(joined(parts[:count]))
+    commits = state / "query" / "commits"
+    last = max((p for p in commits.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+    last.unlink()
+    (commits / f".{last.name}.crc").unlink(missing_ok=True)
+    parts.append(History(deliveries=[bad]))
+    growing.append(parts[-1])
+    found = judged(spark, growing, state)[-1]
+    assert found == of_all(joined(parts))
+    assert found["checks"]["integrity"] == 1
+
+
+def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Path) -> None:
+    """Ten messages a second; b has them two milliseconds later and lacks the last ones."""
+    growing = GrowingHistory(tmp_path / "h")
+    times = [n * SECOND // 10 for n in range(1, 400)]
+    sent = [Sent("a", 1, "g", n, 0, 0, at, 8) for n, at in enumerate(times, 1)]
+    rows = [
+        Delivered(site, n, 1, 1, "g", "a", 1, n, at + delay, sent_ns=at)
+        for site, delay in (("a", 1_000_000), ("b", 3_000_000))
+        for n, at in enumerate(times, 1)
+        if site == "a" or not 190 <= n < 200
+    ]
+    groups = [GroupRow(1, "g", site) for site in "ab"]
+    growing.append(History(groups=groups, sent=sent, deliveries=rows))
+    told: list[Figure] = []
+    frames = read_streams(spark, str(growing.folder))
+    query = figures(
+        frames["deliveries"], frames["sent"], out=tmp_path / "out",
+        on_figures=told.extend, checkpoint=tmp_path / "state", once=True,
+    )  # fmt: skip
+    query.awaitTermination()
+    assert query.exception() is None
+    second = {row.site: row for row in told if row.window_start.second == 10}
+    assert (second["a"].deliveries, second["a"].sends, second["a"].rate) == (100, 100, 10.0)
+    assert (second["b"].deliveries, second["b"].sends, second["b"].load) == (90, 0, 9.0)
+    assert second["a"].latency_p50_ms == second["a"].latency_p99_ms == 1.0
+    assert second["b"].latency_max_ms == 3.0
+    assert (second["a"].behind, second["b"].behind) == (0, 10)
+    assert second["b"].lag_ms == pytest.approx(998.0)
+    assert len(as_lines(told)) == len(told) + 1
+    written = spark.read.option("recursiveFileLookup", "true").parquet(str(tmp_path / "out"))
+    assert written.count() == len(told)
+
+
+def test_mistakes_are_told_before_a_query_starts(spark: SparkSession, tmp_path: Path) -> None:
+    growing = GrowingHistory(tmp_path / "h")
+    frames = {
+        name: spark.read.parquet(str(growing.folder / name))
+        for name in ("groups", "sent", "deliveries")
+    }
+    with pytest.raises(ConfigError, match="needs a table that is a stream"):
+        follow(spark, **frames)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="needs a history, or its tables"):
+        follow(spark)
+    with pytest.raises(ConfigError, match="sent: the table is missing"):
+        follow(spark, deliveries=frames["deliveries"], groups=frames["groups"])
+    with pytest.raises(ConfigError, match="figures need 'out'"):
+        figures(frames["deliveries"], frames["sent"])

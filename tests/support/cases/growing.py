@@ -1,0 +1,27 @@
+"""A history on disk that grows by new files, as one that is exported again and again does."""
+
+from pathlib import Path
+
+from ordercast.history.rows import History, Meta
+from ordercast.history.tables import TABLES
+from ordercast.history.writer import META_FILE, encode_meta, write_table
+
+
+class GrowingHistory:
+    """`append` adds a file to each table that has rows; the first one has all tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files = 0
+        folder.mkdir()
+        (folder / META_FILE).write_bytes(encode_meta(Meta()))
+        for name in TABLES:
+            (folder / name).mkdir()
+        self.append(History(), every=True)
+
+    def append(self, portion: History, every: bool = False) -> None:
+        for name, rows in portion.tables().items():
+            if rows or every:
+                path = self.folder / name / f"part-{self._files:05}.parquet"
+                write_table(TABLES[name], rows, path)
+        self._files += 1

@@ -1,0 +1,128 @@
+"""Senders with ids of their own in a world of members: as producers they move and repeat, through
+members of the group alone. Each message carries the mark that its sender knew first; in some runs a
+sender asks for a new mark on each connection, and groups remember enough ids for that.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+from ordercast.core import ids
+from ordercast.core.epochs.records import REFUSED
+from ordercast.core.outbox import DOUBTED
+from ordercast.model.epochs import ID_WINDOW, AddProducer, RemoveProducer
+from ordercast.model.messages import MARK_BITS, by_id
+from ordercast.model.options import SECOND
+from support.judges.epoch_judge import who_may_have_lost
+from support.worlds.epochs import World
+from support.worlds.producing import Producer, Sent, producing, stored_producing
+from support.worlds.stored_members import StoredMembers
+
+FEW, MANY = 12, 100_000  # ids that a group remembers
+
+
+class Chooser(Producer):
+    """It sends to one group, because no site need be a member of two. `_since`: the mark of each
+    message when it was first handed over."""
+
+    def __init__(self, world: World, name: str, seed: int, groups: Sequence[str]) -> None:
+        super().__init__(world, name, seed, groups[seed % len(groups) :][:1])
+        self.expired: list[Sent] = []
+        self.restamps = ids.REMEMBERED == MANY
+        # What is refused then has numbers that are used again, which the causal judge does not see.
+        self.forgets = not (self.restamps or world.options.causal)
+        self._since: dict[Sent, int] = {}
+
+    def _connect(self) -> None:
+        super()._connect()
+        if self.restamps:
+            self._since = {}
+
+    def _look(self) -> None:
+        world = self.world
+        for sent in list(self.open):
+            at = self._given.get(sent, ("", "", 0))
+            stages = world.stages.get(at, ())
+            if sent in self._given and world.payloads.get(at) != self.body(sent):
+                self.open.remove(sent)  # it was refused, and its number is used again
+                self.refused.append(sent)
+                continue
+            if "stable" in stages and REFUSED not in stages and DOUBTED in stages:
+                lasts = world.members[at[0]].layout.lasts if at[0] in world.members else {}
+                if not any(origin == self._mark_of(sent) for origin, _, _ in lasts):
+                    self._expire(sent)
+        super()._look()
+
+    def may_be_late(self, sent: Sent) -> bool:
+        """A site that does not know the group refuses it, though another one may have it. What only
+        lost stores had is not known any more, and an old copy of it is new."""
+        gone = any(site in self.world.lost for site in who_may_have_lost(self.world, sent[0]))
+        return gone or sent in self.refused
+
+    def _mark_of(self, sent: Sent) -> str:
+        return ids.id_mark(by_id(self.name, str(sent[1])))
+
+    def _expire(self, sent: Sent) -> None:
+        self.open.remove(sent)
+        self.expired.append(sent)
+        if sent in self._left:
+            self._left.remove(sent)
+
+    def _hand_over(self) -> None:
+        world = self.world
+        while self._left and self._at is not None:
+            site, boot = self._at
+            if site not in world.members or world.boots[site] != boot:
+                return
+            sent = self._left[0]
+            member, group = world.members[site], sent[0]
+            layout = member.layout
+            ticket = layout.producers.get((ID_WINDOW, group))
+            if group not in layout.groups:
+                self._left.pop(0)
+                self.open.remove(sent)
+                self.refused.append(sent)
+                continue
+            if site not in layout.groups[group] or layout.home(site) is None:
+                self._at = None  # it goes to another site
+                return
+            if ticket is None:
+                name = f"{self.name} {group} {site} {world.now // (SECOND // 4)}"
+                world.ask(site, name, AddProducer(ID_WINDOW, group))
+                return
+            if self.forgets and world.now < 4 * SECOND and self.draw.random() < 0.01:
+                name = f"{self.name} forgets {group} {world.now}"
+                world.ask(site, name, RemoveProducer(ID_WINDOW, group))
+                return
+            home = layout.home(site)
+            assert home is not None
+            settled = member.engines[home.epoch].marks.settled.get(group, 0)
+            mark = max(settled, ticket << MARK_BITS)
+            since = self._since.setdefault(sent, mark)
+            if since >> MARK_BITS < ticket:
+                self._expire(sent)
+                continue
+            if since > mark + ids.REMEMBERED:
+                self._at = None  # the site is far behind
+                return
+            request = by_id(self.name, str(sent[1])), since
+            given = self._submit(site, group, request, self.body(sent))
+            if given is None:
+                return
+            self._left.pop(0)
+            self._given[sent] = given
+            self.copies += 1
+
+
+def choosing(seed: int, kind: str = "", most: int = 0) -> tuple[World, list[Chooser]]:
+    """As `producing`. `most`: so many ids are remembered."""
+    with patch.object(ids, "REMEMBERED", most or (MANY if seed % 3 == 0 else FEW)):
+        world, senders = producing(seed, kind, Chooser)
+    return world, [one for one in senders if isinstance(one, Chooser)]
+
+
+def stored_choosing(seed: int, folder: Path) -> tuple[StoredMembers, list[Chooser]]:
+    """As `stored_producing`."""
+    with patch.object(ids, "REMEMBERED", FEW):
+        world, senders = stored_producing(seed, folder, Chooser)
+    return world, [one for one in senders if isinstance(one, Chooser)]
