@@ -32,7 +32,10 @@ PROJECT = ROOT / "pyproject.toml"
 
 OLDEST = (3, 11)
 SUCCESSORS = ("python3.14", "python3.13", "python3.12", "python3.11")
-SYSTEM = {"chromium": "chromium"}  # a command that tests need: the package of Debian
+SYSTEM = {  # a command that tests need: the packages of Debian
+    "chromium": ["chromium"],
+    "gcc": ["gcc", "libc6-dev"],
+}
 DISK_MB = 4000  # .venv takes under half of it; pip builds Spark's package in the rest
 CACHES = (
     ".hypothesis",
@@ -216,7 +219,12 @@ def ask_java() -> str:
 def provide_system_packages() -> None:
     """Install what tests need of the system, if it is missing and this is root on Debian or kin.
     Elsewhere those tests are skipped and say why; where CI is true they must run."""
-    missing = [package for command, package in SYSTEM.items() if shutil.which(command) is None]
+    missing = [
+        package
+        for command, packages in SYSTEM.items()
+        if shutil.which(command) is None
+        for package in packages
+    ]
     if not missing:
         return
     told = " ".join(missing)
@@ -293,6 +301,7 @@ def run_lint(arguments: list[str]) -> None:
 
 
 def run_soak(arguments: list[str]) -> None:
+    os.environ.setdefault("ORDERCAST_PURE", "1")  # campaigns put classes of their own in places
     run_module("tools.soak", arguments)
 
 
@@ -310,6 +319,10 @@ def run_bench(arguments: list[str]) -> None:
 
 def run_bench_quick(arguments: list[str]) -> None:
     run_bench(["quick", *arguments])
+
+
+def run_compiled(arguments: list[str]) -> None:
+    run_module("tools.compiled", arguments)
 
 
 def run_lock(arguments: list[str]) -> None:
@@ -343,6 +356,11 @@ TARGETS = {  # name: (what runs, whether .venv comes first, what it does)
     "soak": (run_soak, True, "run any number of seeded cases; --help says more"),
     "bench": (run_bench, True, "run a benchmark by name, or list them"),
     "bench-quick": (run_bench_quick, True, "a few ratios beside the recorded ones"),
+    "compiled": (
+        run_compiled,
+        True,
+        "compile the core into .venv: faster, not needed",
+    ),
     "lock": (run_lock, False, "write requirements/*.txt anew from pyproject.toml"),
     "clean": (run_clean, False, "remove .venv and caches"),
 }

@@ -7,6 +7,7 @@ simulating do not import the network.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ordercast import companion  # noqa: F401  before all others: it says which modules are loaded
 from ordercast.model.errors import (
     ConfigError,
     CrossDomain,

@@ -83,7 +83,7 @@ def test_the_nearest_is_only_named_when_it_is_near(
 @pytest.mark.parametrize("word", ["--version", "-V", "version"])
 def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 0
-    assert capsys.readouterr().out == f"ordercast {ordercast.__version__}\n"
+    assert capsys.readouterr().out == f"ordercast {ordercast.__version__} (pure)\n"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_unknown_verb_names_the_nearest(
 def test_the_installed_command_is_this_one() -> None:
     done = run("--version")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"ordercast {ordercast.__version__}\n"
+    assert done.stdout == f"ordercast {ordercast.__version__} (pure)\n"
 
 
 def test_words_of_a_verb_are_shown_once_in_its_usage() -> None:

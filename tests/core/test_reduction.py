@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from ordercast.core.engine import Engine
 from ordercast.core.observation import holders
-from ordercast.core.order.reduction import Reduction, ResumedReduction
+from ordercast.core.order.kept_states import ResumedReduction
+from ordercast.core.order.reduction import Reduction
 from ordercast.core.outbox import Checkpoint, EngineBox, Record, SwapNote, Turned
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy

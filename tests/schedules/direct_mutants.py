@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from ordercast.core import engine as engine_module
 from ordercast.core.engine import Engine
 from ordercast.core.order.interface import ProtocolInfo
-from ordercast.core.order.symmetric import ResumedSymmetric, Symmetric, Timestamp
-from ordercast.core.order.two_phase import Number, ResumedTwoPhase, TwoPhase
+from ordercast.core.order.kept_states import ResumedSymmetric, ResumedTwoPhase
+from ordercast.core.order.symmetric import Symmetric, Timestamp
+from ordercast.core.order.two_phase import Number, TwoPhase
 from ordercast.core.outbox import (
     Clocked,
     Decided,

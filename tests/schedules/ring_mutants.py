@@ -4,7 +4,8 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from ordercast.core.order.ring import ResumedRing, Ring
+from ordercast.core.order.kept_states import ResumedRing
+from ordercast.core.order.ring import Ring
 from ordercast.core.outbox import EngineBox, Note, OrderingState, Stamped, Visited
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key

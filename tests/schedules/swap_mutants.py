@@ -9,11 +9,12 @@ from ordercast.core.engine import Engine
 from ordercast.core.order.arrow import Arrow, ArrowSwap
 from ordercast.core.order.arrow_counting import ArrowCounting, CountingArrow
 from ordercast.core.order.combining import Combining, CombiningSwap, PendingSwaps
-from ordercast.core.order.combining_counting import CombiningCounting, CountingCombining, Share
+from ordercast.core.order.combining_counting import CombiningCounting, CountingCombining
 from ordercast.core.order.hybrid import Hybrid, HybridSwap
 from ordercast.core.order.interface import ProtocolInfo
+from ordercast.core.order.kept_states import Ask, Share
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, Tell
+from ordercast.core.order.swaps import Found, NumberKnown, Step, Tell
 from ordercast.core.outbox import Note, OrderingState, SwapNote, Turned
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, Timing

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ordercast.companion import CODE
 from ordercast.model.errors import Error
 from ordercast.model.names import nearest
 from ordercast.model.verb_options import Flag, Names, VerbOption, WholeNumber, Word
@@ -126,7 +127,7 @@ def _dispatch(verbs: Sequence[Verb], argv: Sequence[str]) -> int:
         print(_help(verbs))
         return GOOD
     if name in ("-V", "--version", "version"):
-        print(f"ordercast {__version__}")
+        print(f"ordercast {__version__} ({CODE})")
         return GOOD
     known = {verb.name: verb for verb in verbs}
     if name not in known:

@@ -137,17 +137,20 @@ def _painted(line: str, state: str) -> str:
 
 
 def _programs(found: dict[str, dict[str, Any]]) -> list[str]:
-    """The versions of the sites' programs, if they differ; features that not all sites have."""
+    """The sites' programs, if they differ or are compiled; features that not all sites have."""
     known = {site: status for site, status in found.items() if "features" in status}
     versions: dict[str, list[str]] = {}
     has: dict[str, list[str]] = {}
     for site, status in known.items():
-        versions.setdefault(status["version"], []).append(site)
+        code = status.get("code", "pure")
+        told = status["version"] if code == "pure" else f"{status['version']} ({code})"
+        versions.setdefault(told, []).append(site)
         for feature in status["features"]["program"]:
             has.setdefault(feature, []).append(site)
     used = {name: None for status in known.values() for name in status["features"]["used"]}
     lines = [f"version {one}: {', '.join(sites)}" for one, sites in sorted(versions.items())]
-    return [*(lines if len(lines) > 1 else ()), *_features(has, list(known), list(used))]
+    plain = len(lines) < 2 and not any(one.endswith(")") for one in versions)
+    return [*(() if plain else lines), *_features(has, list(known), list(used))]
 
 
 def _features(has: dict[str, list[str]], sites: list[str], used: list[str]) -> list[str]:

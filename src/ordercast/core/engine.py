@@ -621,7 +621,7 @@ class Engine:
             return False
         if batch.members:
             return self.name in batch.members
-        return self.name in self.structure.groups.get(batch.group, ())
+        return self.structure.is_member(batch.group, self.name)
 
     def log(self) -> list[Placed]:
         """The batches of the log that are still held."""

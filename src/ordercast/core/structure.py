@@ -13,6 +13,8 @@ from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.implicit import implicit_group, listed_sites
 from ordercast.model.names import nearest
 
+_LONG = 64  # members; shorter lists are searched as fast as a set
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -28,6 +30,8 @@ class Structure:
     )
     _list_names: dict[tuple[Site, ...], Group] = field(default_factory=dict, compare=False)
     _at: dict[Site, list[Group]] = field(default_factory=dict, compare=False)
+    _inside: dict[Group, frozenset[Site]] = field(default_factory=dict, compare=False)
+    _ordering_nodes: dict[Group, Site | None] = field(default_factory=dict, compare=False)
 
     @cached_property
     def groups(self) -> Mapping[Group, tuple[Site, ...]]:
@@ -51,13 +55,32 @@ class Structure:
         return of
 
     def groups_at(self, site: Site) -> list[Group]:
-        """The groups of one site, sorted. `groups_of` has those of all, which takes longer."""
+        """The groups of one site, sorted. `groups_of` has those of all, which takes longer: it is
+        used when a second site of this process asks."""
         found = self._at.get(site)
+        if found is None and self._at:
+            return self.groups_of.get(site, [])
         if found is None:
             has = {members: site in members for members in dict.fromkeys(self.groups.values())}
             found = sorted(group for group, members in self.groups.items() if has[members])
             self._at[site] = found
         return found
+
+    def is_member(self, group: Group, site: Site) -> bool:
+        """Whether the site is in the group; of a long list it is not searched for."""
+        members = self.groups.get(group, ())
+        if len(members) < _LONG:
+            return site in members
+        inside = self._inside.get(group)
+        if inside is None:
+            inside = self._inside[group] = frozenset(members)
+        return site in inside
+
+    def ordering_node(self, group: Group) -> Site | None:
+        """The site whose label is the longest common prefix of the members' labels."""
+        if group not in self._ordering_nodes:
+            self._ordering_nodes[group] = self.labels.ordering_node(self.members(group))
+        return self._ordering_nodes[group]
 
     def concerning(self, site: Site) -> list[Group]:
         """The groups of which the site is a member, then those of which it is only the primary."""

@@ -53,7 +53,7 @@ def _usual_cost(table: IndexedTable, parent: Sequence[int], primary: Sequence[in
     Halving the highest load is worth 1.4 hops or relays.
     """
     metrics = measure_indexed(table, parent, primary)
-    traffic = sum(table.weights) or 1.0
+    traffic = sum(table.weights, 0.0) or 1.0
     spent = zip(table.weights, metrics.depth, metrics.extra, strict=True)
-    steps = sum([weight * (depth + extra) for weight, depth, extra in spent]) / traffic
+    steps = sum([weight * (depth + extra) for weight, depth, extra in spent], 0.0) / traffic
     return steps + 2 * log(max(1.0, max(metrics.weighted_load, default=1.0)))

@@ -52,6 +52,7 @@ class Clusters:
         self.members: list[dict[int, None]] = [{} for _ in range(max(label) + 1)]
         self.load = [0.0] * len(self.members)
         self.saved = [0.0] * len(self.members)  # by the head being one of the nodes
+        self._as_heavy = [0] * len(self.members)  # nodes that save as much as the head
         self.spread: list[dict[int, int]] = []  # of each edge: its pins in each cluster it touches
         self._fresh = bytearray(b"\1") * graph.nodes  # nodes with news since they were last tried
         self._size = [1.0] * graph.nodes if limits.by_count else graph.work
@@ -80,8 +81,10 @@ class Clusters:
     def cost(self) -> float:
         """Of all groups being spread over clusters, and of the overload."""
         weights = self.graph.weights
-        spread = sum([weights[e] * _spread(len(counts)) for e, counts in enumerate(self.spread)])
-        return spread + self._overload * sum([self._excess(c) for c in range(len(self.load))])
+        spread = sum(
+            [weights[e] * _spread(len(counts)) for e, counts in enumerate(self.spread)], 0.0
+        )
+        return spread + self._overload * sum([self._excess(c) for c in range(len(self.load))], 0.0)
 
     def loads(self) -> list[float]:
         return [load for load, nodes in zip(self.load, self.members, strict=True) if nodes]
@@ -90,10 +93,11 @@ class Clusters:
 
     def _elect(self, cluster: int) -> None:
         if self.limits.headed:
-            size = self._size
-            saved = max([size[node] for node in self.members[cluster]], default=0.0)
+            sizes = [self._size[node] for node in self.members[cluster]]
+            saved = max(sizes, default=0.0)
             self.load[cluster] += self.saved[cluster] - saved
             self.saved[cluster] = saved
+            self._as_heavy[cluster] = sizes.count(saved)
 
     def _weigh(self, node: int, to: int) -> tuple[float, float, float]:
         """What moving the node costs, what its cluster loses and what `to` gains in load (without
@@ -137,9 +141,14 @@ class Clusters:
         self.load[at] -= out
         self.load[to] += into
         if self.limits.headed:
-            if self._size[node] >= self.saved[at]:
-                self._elect(at)
-            if self._size[node] > self.saved[to]:
+            size = self._size[node]
+            if size == self.saved[at]:
+                self._as_heavy[at] -= 1
+                if not self._as_heavy[at]:
+                    self._elect(at)
+            if size == self.saved[to]:
+                self._as_heavy[to] += 1
+            elif size > self.saved[to]:
                 self._elect(to)
 
     def _reachable(self, node: int) -> tuple[dict[int, float], bool]:
@@ -198,7 +207,7 @@ class Clusters:
         steps = 16 + 16 * len(over)
         barred: dict[tuple[int, int], int] = {}
         undone: list[tuple[int, int]] = []  # moves since the best state: node, where it was
-        excess = least_excess = sum(self.load[c] - self.limits.cap for c in over)
+        excess = least_excess = sum((self.load[c] - self.limits.cap for c in over), 0.0)
         for step in range(steps):
             if not over:
                 break
@@ -303,15 +312,29 @@ class Clusters:
             self.members.append({})
             self.load.append(0.0)
             self.saved.append(0.0)
+            self._as_heavy.append(0)
+            alike = self._alike(at)
             while len(self.members[at]) > least and (
                 self._excess(at) > 0 or len(self.members[to]) < least
             ):
-                _, node, out, into = min(
-                    (cost, node, out, into)
-                    for node in self.members[at]
-                    for cost, out, into in [self._weigh(node, to)]
+                _, node, out, into, kind = min(
+                    (cost, nodes[-1], out, into, kind)
+                    for kind, nodes in alike.items()
+                    for cost, out, into in [self._weigh(nodes[-1], to)]
                 )
+                alike[kind].pop()
+                if not alike[kind]:
+                    del alike[kind]
                 self._move(node, to, out, into)
+
+    def _alike(self, cluster: int) -> dict[tuple[float, tuple[int, ...]], list[int]]:
+        """The nodes of a cluster by what their weighing depends on, the first node at the end: of
+        those that are alike, one is weighed for all."""
+        found: dict[tuple[float, tuple[int, ...]], list[int]] = {}
+        for node in sorted(self.members[cluster], reverse=True):
+            kind = (self._size[node], tuple(self.graph.edges_of[node]))
+            found.setdefault(kind, []).append(node)
+        return found
 
     def merge(self) -> None:
         """Join clusters that fit into one, those that share most first."""

@@ -54,7 +54,7 @@ class Hypergraph:
     @property
     def flat_load(self) -> float:
         """The load of one head above all nodes that is none of them."""
-        return sum(self.work) + sum(self.weights)
+        return sum(self.work, 0.0) + sum(self.weights, 0.0)
 
     def contracted(self, label: Sequence[int], count: int) -> "Hypergraph":
         """The hypergraph of the parts: node p stands for all nodes labelled p."""

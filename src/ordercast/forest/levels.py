@@ -104,7 +104,7 @@ def _parts_under(graph: Hypergraph, cutter: Cutter, cap: float) -> Clusters:
 
 def _parts_of(graph: Hypergraph, cutter: Cutter, leaf: int) -> Clusters:
     """Flat parts of about so many sites, as even in sites as in work."""
-    mean = sum(graph.work) / graph.nodes
+    mean = sum(graph.work, 0.0) / graph.nodes
     sizes = [work / mean + 1 for work in graph.work]
     count = min(graph.nodes // 2, ceil(graph.nodes / leaf))
     label = cutter.cut(sizes, count, _BOTTOM_TOLERANCE)
@@ -122,7 +122,7 @@ def _cut_to(graph: Hypergraph, cutter: Cutter, limits: ClusterLimits, tolerance:
     parts = max(1, min(most, ceil(_CROSSING * graph.flat_load / load)))
     found = Clusters(graph, cutter.cut(graph.work, parts, tolerance), limits)
     if parts > 1:
-        better = max(2, min(most, ceil(sum(found.loads()) / load)))
+        better = max(2, min(most, ceil(sum(found.loads(), 0.0) / load)))
         if abs(better - parts) > 0.04 * parts:
             found = Clusters(graph, cutter.cut(graph.work, better, tolerance), limits)
     return found

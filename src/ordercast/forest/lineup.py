@@ -32,7 +32,7 @@ class LineupCutter:
     def cut(self, sizes: Sequence[float], parts: int, tolerance: float) -> list[int]:
         if parts <= 1:
             return [0] * self._graph.nodes
-        return cut_line(self._graph, self._line, sizes, sum(sizes) / parts * (1 + tolerance))
+        return cut_line(self._graph, self._line, sizes, sum(sizes, 0.0) / parts * (1 + tolerance))
 
     def cut_under(self, cap: float) -> list[int]:
         """A cluster for each node: runs of the line whose heads carry no more than the cap."""
@@ -182,7 +182,7 @@ def _grown(
     """The nodes in the order they join a growing set, up to half of the work if `half`."""
     own = piece[start]
     widest = _SMALL_EDGE + _WIDE * len(nodes)
-    goal = sum([graph.work[node] for node in nodes]) / 2 if half else float("inf")
+    goal = sum([graph.work[node] for node in nodes], 0.0) / 2 if half else float("inf")
     inside = dict.fromkeys(nodes, 0.0)  # the weight of the edges that are in the set already
     touched: dict[int, None] = {}
     heap = [(-1.0, start)]

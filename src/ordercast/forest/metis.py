@@ -46,7 +46,7 @@ class MetisCutter:
             return self._line.cut(sizes, parts, tolerance)
         pieces = min(parts, max(1, self._nodes // _MANY))
         weights = np.zeros(self._graph.vertices)
-        weights[: self._nodes] = np.minimum(sizes, sum(sizes) / pieces / 4)
+        weights[: self._nodes] = np.minimum(sizes, sum(sizes, 0.0) / pieces / 4)
         label = np.zeros(self._nodes, dtype=np.int64)
         count = 0
         for piece, share in self._pieces(weights, pieces, parts, tolerance):

@@ -64,7 +64,7 @@ class _Rebalance:
         return load
 
     def _weight(self, groups: set[int]) -> float:
-        return sum(self.table.weights[g] for g in sorted(groups))
+        return sum((self.table.weights[g] for g in sorted(groups)), 0.0)
 
     def run(self) -> int:
         """Relieve the busiest site until it cannot be relieved; how many moves that took."""

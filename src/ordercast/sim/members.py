@@ -232,7 +232,7 @@ class Epochs:
 
     def group_rows(self) -> list[GroupRow]:
         return [
-            GroupRow(epoch, group, site, site in domain.structure.groups[group])
+            GroupRow(epoch, group, site, domain.structure.is_member(group, site))
             for epoch, (_, domain) in sorted(self.domains.items())
             for group, members in sorted(self._nominal[epoch].items())
             for site in members

@@ -23,12 +23,13 @@ from ordercast.sim.options import replay_line
 from ordercast.sim.recorder import Recorder, Violation
 from ordercast.sim.result import Latency, SimResult
 from ordercast.sim.trace.frame_log import FrameLog
-from ordercast.sim.world import World
+from ordercast.sim.world import World, no_collection
 
 EPOCH = 1
 _SHOWN = 5  # how many missing messages the witness shows
 
 
+@no_collection()  # also while the history is judged: all that was made is still needed
 def simulate(
     config: SimConfig,
     seed: int,

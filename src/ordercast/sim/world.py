@@ -56,7 +56,7 @@ _LOOK_OFTEN, _LOOK_SELDOM = 64, 2048  # events between two looks at some site's 
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """There are no cycles to find, and many objects to scan for them."""
     collecting = gc.isenabled()
     gc.disable()
@@ -105,7 +105,7 @@ class World(Driver):
         return self._conditions.injected
 
     def start(self) -> None:
-        with _no_collection():
+        with no_collection():
             for place in self.places.values():
                 self._start(0, place)
 
@@ -116,7 +116,7 @@ class World(Driver):
         settle = self.config.settle
         given_up = self.some_stay_down and not self.excludes
         end = self.calm_at + (min(settle, _SOME_DOWN) if given_up else settle)
-        with _no_collection():
+        with no_collection():
             self._loop(end, progress)
         self.quiet = self._all_quiet()
 

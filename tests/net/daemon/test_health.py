@@ -218,7 +218,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
         "durability", "position", "logged", "confirmed", "lag", "window", "queues", "links",
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
         "rolled_back", "settled", "excluded", "frozen", "flush", "stability", "dissemination",
-        "relayed", "replicas", "readers", "producers", "version", "wire", "features",
+        "relayed", "replicas", "readers", "producers", "version", "code", "wire", "features",
         "certificate_ends_s",
     } == set(status)  # fmt: skip
     assert set(status["stability"]) == {

@@ -30,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_watch] = children.Watch()
     for name in [name for name in os.environ if name.startswith("ORDERCAST_")]:
         del os.environ[name]
+    os.environ["ORDERCAST_PURE"] = "1"  # as in conftest.py
     settings = config.stash[_settings] = tempfile.TemporaryDirectory(prefix="settings-")
     os.environ["XDG_CONFIG_HOME"] = settings.name  # no verb goes where the user's contexts say
 

@@ -130,11 +130,16 @@ def _spans(parent: Mapping[Site, Site | None]) -> dict[Site, tuple[int, int]]:
 def _largest(parent: Mapping[Site, Site | None]) -> Site:
     """The root that has most sites below it."""
     below: dict[Site, int] = {}
+    root: dict[Site, Site] = {}  # of each site that was passed: trees may be deep
     for site in parent:
-        at = site
-        while (above := parent[at]) is not None:
+        path, at = [], site
+        while at not in root and (above := parent[at]) is not None:
+            path.append(at)
             at = above
-        below[at] = below.get(at, 0) + 1
+        top = root.setdefault(at, at)
+        for passed in path:
+            root[passed] = top
+        below[top] = below.get(top, 0) + 1
     return min(below, key=lambda root: (-below[root], root))
 
 

@@ -5,6 +5,7 @@ changes under way. All sites that have heard the same records have the same layo
 is a pure function, and forests come with the records.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -40,7 +41,7 @@ Stream: TypeAlias = tuple[Site, int, Group]
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """One domain in its open epoch. `sites`: the sites of its tree."""
+    """One domain in its open epoch. `sites`: the sites of its tree, sorted."""
 
     epoch: int
     builder: str
@@ -56,6 +57,11 @@ class Domain:
     def manner(self) -> tuple[str, str]:
         """Builder and protocol, as they were asked for."""
         return self.builder, self.usual or self.protocol
+
+    def has(self, site: Site) -> bool:
+        """Whether the site is in its tree."""
+        place = bisect_left(self.sites, site)
+        return place < len(self.sites) and self.sites[place] == site
 
     @property
     def root(self) -> Site:
@@ -192,7 +198,7 @@ class Layout:
     def home(self, site: Site) -> Domain | None:
         """The domain whose tree has the site."""
         for domain in self.domains.values():
-            if site in domain.sites:
+            if domain.has(site):
                 return domain
         return None
 

@@ -189,7 +189,7 @@ class Member:
             attempt=self.flush.attempt,
             remember=self.flush.missed.remembering(domain),
             frozen=self.flush.is_sealed(domain.epoch),
-            inside=self.name in domain.sites,
+            inside=domain.has(self.name),
             excludes=self.flush.excludes,
         )
         if self.flush.excludes:  # incarnations change only with epochs
@@ -547,7 +547,7 @@ class Member:
     def _first_checkpoint(self, domain: Domain, unplaced: Sequence[Batch] = ()) -> Checkpoint:
         """The checkpoint that begins an epoch. Own batches without a place are sent again."""
         groups = domain.structure.groups
-        position = self.position if self.name in domain.sites else 0
+        position = self.position if domain.has(self.name) else 0
         lasts: list[tuple[Site, int, Group, int]] = []
         own: dict[Group, int] = {}
         for (origin, incarnation, group), seq in self.layout.lasts.items():

@@ -54,7 +54,7 @@ class Missed:
     def remembering(self, domain: Domain) -> Callable[[Placed], None] | None:
         """A function to call with batches that the epoch's log forgets; None: nobody misses any."""
         member = self._member
-        if member.name not in domain.sites or not member.layout.absent:
+        if not member.layout.absent or not domain.has(member.name):
             return None
         mine = domain.structure.groups_at(member.name)
         missed = dict.fromkeys(group for group in mine if self.is_missed(group))

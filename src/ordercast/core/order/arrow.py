@@ -13,20 +13,14 @@ its own predecessor (errata SWAP-1).
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
-
+from ordercast.core.order.kept_states import ArrowState, Ask
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.order.swaps import Found, Step, SwapObject, SwapSend, Uncounted
 from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
-
-
-class ArrowState(Struct, frozen=True, kw_only=True):
-    link: Site
-    value: MessageName
 
 
 class ArrowSwap(Uncounted):

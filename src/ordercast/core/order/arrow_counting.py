@@ -11,18 +11,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordercast.core.order.arrow import ArrowState, ArrowSwap
+from ordercast.core.order.arrow import ArrowSwap
+from ordercast.core.order.kept_states import ArrowCountingState, Ask
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, NumberKnown, Step, SwapObject, Tell
+from ordercast.core.order.swaps import Found, NumberKnown, Step, SwapObject, Tell
 from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.tom import MessageName
-
-
-class ArrowCountingState(ArrowState, frozen=True, kw_only=True):
-    numbers: tuple[tuple[MessageName, int], ...]
-    successors: tuple[tuple[MessageName, Ask], ...]
 
 
 class ArrowCounting:

@@ -7,23 +7,16 @@ SWAP-6). So all sites know the number of a message in the chain, which is its or
 
 from collections.abc import Callable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.bodies import name_of
-from ordercast.core.outbox import Stream, StreamSeqs, by_stream, stream_seqs
+from ordercast.core.order.kept_states import ChainState
+from ordercast.core.outbox import Stream, by_stream, stream_seqs
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY, Counted, Follows
 from ordercast.wire.tom import MessageName
 
 Header = Follows | Counted
-
-
-class ChainState(Struct, frozen=True, kw_only=True):
-    number: int
-    last: MessageName
-    seqs: StreamSeqs
-    waiting: tuple[Follows | Counted, ...]
 
 
 class Chain:

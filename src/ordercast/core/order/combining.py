@@ -13,11 +13,11 @@ it waits only for the end of the burst in which it came (errata SWAP-5).
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from ordercast.core.order.kept_states import Ask, CombiningState
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Found, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.order.swaps import Found, Step, SwapObject, SwapSend, Uncounted
 from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
@@ -52,11 +52,6 @@ class PendingSwaps:
 
     def load(self, asks: Sequence[Ask]) -> None:
         self._asks = list(asks)
-
-
-class CombiningState(Struct, frozen=True, kw_only=True):
-    value: MessageName
-    gathered: tuple[Ask, ...]
 
 
 class CombiningSwap(Uncounted):

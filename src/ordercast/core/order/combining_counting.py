@@ -9,24 +9,14 @@ that has asked is locked until the answer comes: later requests wait, and go up 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
-
+from ordercast.core.order.kept_states import Ask, CombiningCountingState, Share
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, NumberKnown, SendCount, Step, SwapObject, Tell
+from ordercast.core.order.swaps import NumberKnown, SendCount, Step, SwapObject, Tell
 from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
-
-Share = tuple[Site, int, Batch | None]
-"""A request: (child, how many numbers, None), or the site's own (site, 1, its batch)."""
-
-
-class CombiningCountingState(Struct, frozen=True, kw_only=True):
-    given: int
-    gathered: tuple[Share, ...]
-    asked: tuple[Share, ...]
 
 
 class CombiningCounting:

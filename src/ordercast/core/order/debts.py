@@ -6,13 +6,13 @@ A site that restarts sends again what was not acknowledged. When a peer restarts
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ordercast.core.order.bodies import name_of
 from ordercast.core.order.chain import Header
 from ordercast.core.order.direct import Mine
 from ordercast.core.order.interface import Environment
+from ordercast.core.order.kept_states import DebtsState
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import DOWN, UP, Final, Item
@@ -24,14 +24,6 @@ Request = Swap | Count | CountValue
 
 def without_body(header: Header) -> Header:
     return replace(header, batch=replace(header.batch, body=b""))
-
-
-class DebtsState(Struct, frozen=True, kw_only=True):
-    said: dict[Site, int]
-    got: dict[Site, int]
-    requests: tuple[tuple[Site, Swap | Count | CountValue], ...]
-    headers: tuple[tuple[Follows | Counted, tuple[Site, ...]], ...]
-    answers: tuple[tuple[Site, Final], ...]
 
 
 class Debts:
@@ -64,9 +56,9 @@ class Debts:
             self._spread(header, peers, members)
 
     def _spread(self, header: Header, peers: Sequence[Site], members: Sequence[Site]) -> None:
-        slim = without_body(header)
+        slim, with_body = without_body(header), dict.fromkeys(members)
         for peer in peers:
-            self._environment.send(peer, UP, header if peer in members else slim)
+            self._environment.send(peer, UP, header if peer in with_body else slim)
 
     def answer(self, origin: Site, final: Final) -> None:
         self._answers[origin, (final.incarnation, final.group, final.seq)] = final

@@ -19,11 +19,11 @@ from ordercast.core.claims import (
     check_whole,
 )
 from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.kept_states import DirectState
 from ordercast.core.outbox import (
     OrderingState,
     Passed,
     Stream,
-    StreamSeqs,
     by_stream,
     stream_seqs,
 )
@@ -39,12 +39,6 @@ Mine = tuple[int, Group, int]
 """An own batch: incarnation, group, seq."""
 
 NO_KEY = Key((), "")
-
-
-class DirectState(OrderingState, frozen=True, kw_only=True):
-    key: Key
-    numbers: dict[Group, int]
-    seqs: StreamSeqs
 
 
 class Direct:
@@ -76,6 +70,11 @@ class Direct:
 
     def members(self, batch: Batch) -> tuple[Site, ...]:
         return batch.members or self.structure.members(batch.group)
+
+    def is_member(self, batch: Batch, site: Site) -> bool:
+        if batch.members:
+            return site in batch.members
+        return self.structure.is_member(batch.group, site)
 
     def is_logged(self, batch: Batch) -> bool:
         stream = (batch.origin, batch.incarnation, batch.group)
@@ -129,7 +128,7 @@ class Direct:
         return clock if inside else min(clock, own + FAR_OUTSIDE)
 
     def check_member(self, batch: Batch) -> None:
-        if self.site not in self.members(batch):
+        if not self.is_member(batch, self.site):
             raise PeerMistake(f"a batch to {batch.group!r}, of which {self.site} is no member")
 
     # --- own batches: they get their places in any order, and the site is told in seq order -------

@@ -12,28 +12,17 @@ requests do not leave it.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
-
-from ordercast.core.order.arrow import ArrowState, ArrowSwap
+from ordercast.core.order.arrow import ArrowSwap
 from ordercast.core.order.combining import PendingSwaps
+from ordercast.core.order.kept_states import Ask, CoreHybridState, HybridState
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Ask, Step, SwapObject, SwapSend, Uncounted
+from ordercast.core.order.swaps import Step, SwapObject, SwapSend, Uncounted
 from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 
 CORE_DEPTH = 1
 """The sites down to this depth of the tree are the core."""
-
-
-class HybridState(Struct, frozen=True, kw_only=True):
-    gathered: tuple[Ask, ...]
-
-
-class CoreHybridState(ArrowState, frozen=True, kw_only=True):
-    """At a site of the core, which has an arrow."""
-
-    gathered: tuple[Ask, ...]
 
 
 class HybridSwap(Uncounted):

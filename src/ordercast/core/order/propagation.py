@@ -26,7 +26,8 @@ from ordercast.core.claims import (
     check_whole,
 )
 from ordercast.core.order.interface import CLOSING, Environment
-from ordercast.core.outbox import OrderingState, Passed, StreamSeqs, by_stream, stream_seqs
+from ordercast.core.order.kept_states import PropagationState
+from ordercast.core.outbox import OrderingState, Passed, by_stream, stream_seqs
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
@@ -34,13 +35,6 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.limits import PAST, VECTOR_ENTRIES
 from ordercast.model.messages import Batch, Key, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Item, Relay, Submit
-
-
-class PropagationState(OrderingState, frozen=True, kw_only=True):
-    base: tuple[int, ...]
-    counter: int
-    numbers: dict[Group, int]
-    seqs: StreamSeqs
 
 
 class Propagation:

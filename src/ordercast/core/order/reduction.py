@@ -21,18 +21,21 @@ the same state, and tells again what it owes.
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import asdict
 
 from ordercast.core.claims import check_addressed, check_ahead, check_whole
 from ordercast.core.order.bodies import name_of
-from ordercast.core.order.chain import Chain, ChainState, Header
-from ordercast.core.order.debts import Debts, DebtsState
-from ordercast.core.order.direct import DirectState, Domainwide
+from ordercast.core.order.chain import Chain, Header
+from ordercast.core.order.debts import Debts
+from ordercast.core.order.direct import Domainwide
 from ordercast.core.order.interface import CLOSING, Environment
-from ordercast.core.order.swaps import (
+from ordercast.core.order.kept_states import (
     Ask,
+    DirectState,
+    ResumedReduction,
+)
+from ordercast.core.order.swaps import (
     Found,
     NumberKnown,
     SendCount,
@@ -46,7 +49,6 @@ from ordercast.core.outbox import (
     OrderingState,
     Passed,
     Stream,
-    StreamSeqs,
     SwapNote,
     Turned,
     by_stream,
@@ -60,19 +62,6 @@ from ordercast.model.options import NEVER
 from ordercast.wire.frames import UP, Final, Item, Offer
 from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Swap
 from ordercast.wire.tom import MessageName
-
-
-class ResumedReduction(DirectState, frozen=True, kw_only=True):
-    """Where a restart goes on in the epoch."""
-
-    swaps: Any  # the state of the swap object
-    debts: DebtsState
-    chain: ChainState
-    queue: tuple[Batch, ...]
-    open: tuple[tuple[MessageName, int], ...]
-    through: StreamSeqs
-    closing: bool
-    closed: bool
 
 
 class Reduction(Domainwide, ABC):
@@ -304,7 +293,7 @@ class Reduction(Domainwide, ABC):
     # --- chaining ---------------------------------------------------------------------------------
 
     def _is_mine(self, batch: Batch) -> bool:
-        return self.site in self.members(batch)
+        return self.is_member(batch, self.site)
 
     def _may_chain(self, batch: Batch) -> bool:
         """Nothing is chained behind a Close. While replaying, a batch for this site is not chained

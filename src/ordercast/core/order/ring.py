@@ -28,15 +28,15 @@ from itertools import islice, pairwise
 from msgspec.structs import asdict, replace
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import DirectState, Domainwide, Mine
+from ordercast.core.order.direct import Domainwide, Mine
 from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.kept_states import DirectState, ResumedRing
 from ordercast.core.outbox import (
     Note,
     OrderingState,
     Passed,
     Stamped,
     Stream,
-    StreamSeqs,
     Visited,
     by_stream,
     stream_seqs,
@@ -59,15 +59,6 @@ MOST_HOLES = 16  # the most holes that a site asks for at once
 
 Entry = tuple[Site, Batch | None]
 """The site that gave the number, and the batch if it is for this site."""
-
-
-class ResumedRing(DirectState, frozen=True, kw_only=True):
-    """Where a restart goes on in the epoch."""
-
-    token: tuple[Token | None, bool, int]  # as it is or was sent on; whether it is here; passed
-    through: StreamSeqs
-    given: tuple[tuple[Batch, int], ...]
-    waiting: tuple[Batch, ...]
 
 
 class Ring(Domainwide):

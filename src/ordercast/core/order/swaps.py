@@ -16,18 +16,10 @@ from typing import Any, Protocol
 import msgspec
 
 from ordercast.core.order.bodies import name_of
+from ordercast.core.order.kept_states import Ask
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.tom import MessageName
-
-
-class Ask(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A request: its first message, the last message combined behind it, and the site that issued
-    it."""
-
-    batch: Batch
-    last: MessageName
-    issuer: Site
 
 
 @dataclass(frozen=True, slots=True)

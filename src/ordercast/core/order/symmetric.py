@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import asdict
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import DirectState, Domainwide, Mine
+from ordercast.core.order.direct import Domainwide, Mine
 from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.kept_states import DirectState, ResumedSymmetric
 from ordercast.core.outbox import (
     Clocked,
     Note,
@@ -33,7 +34,6 @@ from ordercast.core.outbox import (
     Passed,
     Stamped,
     Stream,
-    StreamSeqs,
     by_stream,
     stream_seqs,
 )
@@ -55,14 +55,6 @@ class _Given:
 
     batch: Batch
     owed: dict[Site, None] = field(default_factory=dict)
-
-
-class ResumedSymmetric(DirectState, frozen=True, kw_only=True):
-    """Where a restart goes on in the epoch."""
-
-    clock: int
-    through: StreamSeqs
-    stamped: tuple[tuple[Batch, int, Site], ...]
 
 
 class Symmetric(Domainwide):

@@ -30,12 +30,12 @@ from ordercast.core.claims import check_addressed, check_close, check_whole
 from ordercast.core.heads import HeadEnvironment
 from ordercast.core.order.bodies import EarlyBodies, name_of
 from ordercast.core.order.interface import CLOSING, Environment
-from ordercast.core.order.propagation import Propagation, PropagationState
+from ordercast.core.order.kept_states import TomState
+from ordercast.core.order.propagation import Propagation
 from ordercast.core.outbox import (
     Headed,
     OrderingState,
     Passed,
-    StreamSeqs,
     by_stream,
     stream_seqs,
 )
@@ -71,11 +71,6 @@ class _Head:
     @property
     def complete(self) -> bool:
         return not self.mine or bool(self.entry.placed.batch.body)
-
-
-class TomState(PropagationState, frozen=True, kw_only=True):
-    heard: StreamSeqs
-    heads: tuple[bytes, ...]  # `Headed`, packed
 
 
 class Tom(Propagation):
@@ -411,7 +406,7 @@ class Tom(Propagation):
 
 def require_prefix(structure: Structure, group: Group) -> None:
     """ConfigError unless the primary's label is the longest common prefix of all members'."""
-    node = structure.labels.ordering_node(structure.members(group))
+    node = structure.ordering_node(group)
     if node != structure.primary(group):
         raise ConfigError(
             f"tom needs primaries by labels (builder 'balanced' or 'greedy'): group {group!r} is"

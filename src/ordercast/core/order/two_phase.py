@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import asdict
 
 from ordercast.core.claims import check_ahead
-from ordercast.core.order.direct import Direct, DirectState, Mine
+from ordercast.core.order.direct import Direct, Mine
 from ordercast.core.order.interface import CLOSING, Environment
+from ordercast.core.order.kept_states import ResumedTwoPhase, TwoPhaseState
 from ordercast.core.outbox import Decided, Note, OrderingState, Passed, Promised, Stream
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
@@ -50,17 +51,6 @@ class _Own:
     members: tuple[Site, ...]
     proposals: dict[Site, int] = field(default_factory=dict)
     number: Number | None = None
-
-
-class TwoPhaseState(DirectState, frozen=True, kw_only=True):
-    clock: int
-
-
-class ResumedTwoPhase(TwoPhaseState, frozen=True, kw_only=True):
-    """The same where a restart goes on in the epoch."""
-
-    waiting: tuple[tuple[Batch, int, Site, bool], ...]
-    fixed: tuple[tuple[int, Group, int, int, Site], ...]
 
 
 class TwoPhase(Direct):
@@ -135,13 +125,13 @@ class TwoPhase(Direct):
             self.check_member(item.batch)
         elif type(item) is Proposal:
             own = self._own.get((item.incarnation, item.group), {}).get(item.seq)
-            if own is not None and peer not in own.members:
+            if own is not None and not self.is_member(own.batch, peer):
                 raise PeerMistake(f"it proposes for {item.group!r} and is no member")
         elif type(item) is Final:
             stream, number = (peer, item.incarnation, item.group), (item.clock, item.site)
             waiting = self._waiting.get((stream, item.seq))
             if waiting is not None and not waiting.fixed:
-                fixed_by = item.site in self.members(waiting.batch)
+                fixed_by = self.is_member(waiting.batch, item.site)
                 if not fixed_by or number < waiting.number:
                     raise PeerMistake(f"{number} is none of the numbers proposed for its batch")
         else:

@@ -4,6 +4,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
+from ordercast.companion import CODE
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
 from ordercast.core.observation import holders, untold
@@ -34,6 +35,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "site": site.site,
         "cluster": cluster.name,
         "version": __version__,
+        "code": CODE,
         "wire": [min(CODECS), max(CODECS)],
         "features": {"program": list(core.features), "used": list(layout.features)},
         "boot": site.boot,

@@ -18,13 +18,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ordercast.core.order.swaps import Ask, Step, SwapObject
+from ordercast.core.order.kept_states import Ask
+from ordercast.core.order.swaps import Step
 from ordercast.model.groups import Site
 from ordercast.wire.tom import MessageName
 
 
-class MovingSwap(SwapObject, Protocol):
-    """A swap object whose neighbours may change."""
+class MovingSwap(Protocol):
+    """A swap object whose neighbours may change, as its place in the tree sees it."""
+
+    def swap(self, ask: Ask) -> Sequence[Step]:
+        """Take this site's own request."""
+
+    def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
+        """Take a neighbour's request."""
+
+    def waiting(self) -> int:
+        """The number of requests that wait here and may go on combined."""
+
+    def turn(self) -> Sequence[Step]:
+        """Combine the requests that wait, and let them go on."""
 
     def heir(self, neighbours: Sequence[Site]) -> Site:
         """Who is to take this site's place."""
