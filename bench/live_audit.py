@@ -73,7 +73,8 @@ class Load:
 def fold(rows: int, batch: int, sites: int, size: int) -> dict[str, object]:
     load, live = Load(sites, size), LiveAudit()
     live.add(History(groups=load.groups()))
-    done, judged, marks = 0, 0.0, []
+    done, judged = 0, 0.0
+    marks: list[dict[str, int]] = []
     while done < rows:
         portion = load.portion(batch // size)
         start = time.process_time()
