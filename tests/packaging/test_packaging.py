@@ -115,7 +115,7 @@ def test_what_is_installed_by_pip_runs_without_extras(dist: Path, tmp_path: Path
         [sys.executable, "-S", "-c", code, *verbs], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"ordercast {ordercast.__version__}\n# ")
+    assert done.stdout.startswith(f"ordercast {ordercast.__version__} (pure)\n# ")
     assert "verdict      no violation" in done.stdout
 
 

@@ -3,9 +3,10 @@ of our own about stores; then random schedules with the invariants looked at aft
 
 import pytest
 
-from ordercast.core.epochs.raft import CANDIDATE, FOLLOWER, LEADER
+from ordercast.core.epochs.raft import CANDIDATE, FOLLOWER, LEADER, VotingTimes
 from ordercast.core.epochs.voters_log import Ballot
 from ordercast.model.epochs import Admit, Begin, Founded, Nothing, Voters
+from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.voting import Append, Install, Vote, Voted
 from support.worlds.voters import TIMES, Parliament, drawn_run
 
@@ -340,3 +341,8 @@ def test_voters_that_had_no_leader_any_more(seed: int) -> None:
     drawn = drawn_run(seed)
     assert drawn.violations == []
     assert drawn.live
+
+
+def test_voters_stand_before_a_suspicion_but_not_for_a_stall_of_the_machine() -> None:
+    assert VotingTimes.within(SECOND).election == SECOND // 2
+    assert VotingTimes.within(100 * MILLISECOND).election == 150 * MILLISECOND

@@ -33,6 +33,7 @@ _ENTRIES = 64  # at most, in one frame
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 _BEATS = 10  # of the manager, in the time after which it is suspected
+_STALL = 150 * MILLISECOND  # so long a disk, a collector or other programs may hold a site up
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,10 @@ class VotingTimes:
     @classmethod
     def within(cls, suspect: int) -> "VotingTimes":
         """So that no timeout follows another: voters stand before a silent manager is suspected,
-        and sites knock at it so early that they can report its silence by then."""
-        return cls(suspect // _BEATS, suspect // 2, min(suspect // 3, cls().lonely))
+        and sites knock at it so early that they can report its silence by then. But they stand for
+        no stall that is usual: one election would follow the other, and nobody would lead."""
+        standing = max(suspect // 2, _STALL)
+        return cls(suspect // _BEATS, standing, min(suspect // 3, cls().lonely))
 
 
 class Raft:
