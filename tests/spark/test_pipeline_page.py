@@ -7,7 +7,6 @@ machine, and of those lines the words must be. A line `...` stands for any numbe
 
 import contextlib
 import io
-import json
 import os
 import re
 import shlex
@@ -94,8 +93,8 @@ def test_a_notebook_runs_and_prints_what_is_kept_in_it(
 ) -> None:
     """In a kernel of its own, as a client of the suite's session."""
     text = notebook.read_text(encoding="utf-8")
-    cells: Any = nbformat.from_dict
-    kept, copy = cells(json.loads(text)), cells(json.loads(text))
+    read: Any = nbformat.reads
+    kept, copy = read(text, as_version=4), read(text, as_version=4)
     environment = {**os.environ, "SPARK_REMOTE": connect, "IPYTHONDIR": str(tmp_path / "ipython")}
     client = NotebookClient(copy, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
     client.execute(env=environment)
