@@ -7,13 +7,9 @@ the point-to-point network: a site needs P for every frame, control frames too.
 from typing import TYPE_CHECKING
 
 from ordercast.model.groups import GroupTable
-from ordercast.model.options import SECOND
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import site_names
-from ordercast.sim.config import SimConfig
-from ordercast.sim.networks import PointToPointSpec
-from ordercast.sim.simulate import simulate
 from ordercast.studies.figures import (
     MARKERS,
     draw_curve,
@@ -26,6 +22,7 @@ from ordercast.studies.figures import (
 from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
 from ordercast.studies.swap.figures import LOOKS, NAMES
 from ordercast.studies.swap.runs import PROTOCOLS_OF_SWAP
+from ordercast.studies.under_load import run_at_rate
 from ordercast.studies.wording import means, places
 
 if TYPE_CHECKING:
@@ -43,26 +40,10 @@ def throughput_costs(config: Config, seed: int, _run: str) -> Measured:
     rate = float(config["rate"])
     measures: dict[str, float] = {}
     for protocol in PROTOCOLS_OF_SWAP:
-        found = simulate(
-            SimConfig(
-                table,
-                protocol=protocol,
-                builder="given",
-                messages=max(_FEWEST, round(rate)),
-                rate=rate,
-                network=PointToPointSpec(),
-                deliver="agreed",
-                durability="memory",
-            ),
-            seed,
-        )
-        if found.violations:
-            raise RuntimeError(f"{protocol}: {found.violations[0].witness}")
-        first = min(row.sent_ns for row in found.history.sent)
-        last = max(row.delivered_ns for row in found.history.deliveries)
+        found, carried = run_at_rate(table, protocol, rate, seed, fewest=_FEWEST, builder="given")
         measures |= {
             f"{protocol}/delay_mean_ms": found.latency.mean,
-            f"{protocol}/carried": found.sent * SECOND / (last - first),
+            f"{protocol}/carried": carried,
             f"{protocol}/frames": (found.data_frames + found.control_frames) / found.sent,
         }
     return Measured({name: float(value) for name, value in measures.items()})

@@ -5,11 +5,10 @@ the window is large enough for that.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from unittest.mock import patch
 
 from ordercast.core import ids
-from ordercast.core.producers import ProducerMarks
 from ordercast.model.messages import MARK_BITS, Batch, Requests, by_id
 from support.models.once.mutants import (
     DropsAtOrdering,
@@ -21,6 +20,7 @@ from support.models.once.mutants import (
     RepeatsUnaccepted,
     RepeatsUnordered,
 )
+from support.models.once.producers import MarkTable
 from support.models.once.rule import DELIVER, DUPLICATE, EXPIRED, Request, Table
 from support.models.once.world import Client, Daemon, World
 
@@ -34,13 +34,7 @@ def batch_of(request: Request) -> Batch:
     return Batch("a", 1, "g", 1, 1, b"", requests=requests)
 
 
-@dataclass
-class IdTable(Table):
-    marks: ProducerMarks = field(default_factory=ProducerMarks)
-
-    def copy(self) -> "IdTable":
-        return replace(self, marks=ProducerMarks(self.marks.all()))
-
+class IdTable(MarkTable):
     def log(self, request: Request) -> str:
         self.count += 1
         batch = batch_of(request)
