@@ -1,9 +1,12 @@
 """Interrupts of a session, wherever they come."""
 
 import signal
+import socket
+import socketserver
 import threading
 
 import pytest
+from pyspark.accumulators import AccumulatorTCPServer
 
 from ordercast.pipeline import interrupts
 
@@ -32,3 +35,25 @@ def test_an_interrupt_is_not_lost_where_an_object_is_forgotten(
     with pytest.raises(KeyboardInterrupt):
         interrupted_while_forgetting(number)
     assert capsys.readouterr().err == ""
+
+
+class _Fails(socketserver.BaseRequestHandler):
+    error: type[Exception]
+
+    def handle(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "silent"), [(EOFError, True), (KeyError, False)])
+def test_a_jvm_that_is_gone_leaves_no_page_of_its_counters(
+    error: type[Exception], silent: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = type("Fails", (_Fails,), {"error": error})
+    with (
+        interrupts.quiet_interrupts(),
+        AccumulatorTCPServer(("127.0.0.1", 0), handler, "") as server,
+        socket.create_connection(("127.0.0.1", server.server_address[1])),
+    ):
+        server.handle_request()
+    assert ("Traceback" not in capsys.readouterr().err) is silent
+    assert "handle_error" not in vars(AccumulatorTCPServer)

@@ -1,7 +1,9 @@
 """Ctrl-C and SIGTERM in the verbs: one line, nothing left behind, no page of the bridge to Java."""
 
+import importlib
 import logging
 import signal
+import socketserver
 import sys
 import threading
 from collections.abc import Iterator
@@ -64,14 +66,32 @@ def quiet_interrupts() -> Iterator[None]:
 
     The bridge to the JVM logs a page about every interrupted call, by its own loggers and by the
     root one. It also does so when the session is closed after an error: then the silence stays.
+    Spark's own server for the counters of tasks prints one when the JVM has gone.
     """
     root, bridge = logging.getLogger(), logging.getLogger("py4j")
     level = bridge.level
     root.addFilter(_not_the_bridge)
     bridge.setLevel(logging.CRITICAL + 1)
+    servers = _counting_servers()
+    for server in servers:
+        server.handle_error = _unless_gone
     yield
+    for server in servers:
+        del server.handle_error
     root.removeFilter(_not_the_bridge)
     bridge.setLevel(level)
+
+
+def _counting_servers() -> list[Any]:
+    """The classes of Spark's servers that the JVM sends counters of tasks to."""
+    found = vars(importlib.import_module("pyspark.accumulators")).values()
+    kinds = [kind for kind in found if isinstance(kind, type)]
+    return [kind for kind in kinds if issubclass(kind, socketserver.BaseServer)]
+
+
+def _unless_gone(server: socketserver.BaseServer, request: Any, address: Any) -> None:
+    if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError, RuntimeError)):
+        socketserver.BaseServer.handle_error(server, request, address)
 
 
 def _not_the_bridge(record: logging.LogRecord) -> bool:
