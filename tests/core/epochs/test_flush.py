@@ -317,6 +317,10 @@ def test_a_site_that_loses_its_store_again_and_again_does_not_stop_all_domains_e
         world.run(world.now + SECOND)
     opened = world.members["a"].layout.last_epoch - before
     assert opened <= 4  # of ten seconds, once in three
+    for _ in range(30):
+        world.lose("z", 50 * MILLISECOND)
+        world.run(world.now + SECOND)
+    assert world.members["a"].layout.last_epoch - before <= opened + 4  # each time later
     world.settle()
     layout = world.members["z"].layout
     assert (layout.absent, layout.stores["z"]) == ({}, world.stores["z"])

@@ -206,7 +206,7 @@ def test_a_slow_member_goes_and_returns_less_and_less_often() -> None:
 
 
 def test_a_pause_doubles_up_to_a_limit_and_begins_anew_after_a_long_stay() -> None:
-    pauses, now, took = Pauses(10), 0, []
+    pauses, now, took = Pauses(20), 0, []
     for _ in range(9):
         pauses.begin(now, "a")
         until = next(at for at in range(now, now + 10_000) if pauses.over(at, "a"))

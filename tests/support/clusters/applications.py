@@ -38,6 +38,13 @@ class Pace:
     sizes: tuple[int, ...] = (8, 80, 800)
 
 
+@dataclass(frozen=True)
+class Joined:
+    """Groups that a site has come into: of earlier messages to them it has none."""
+
+    groups: tuple[str, ...]
+
+
 @dataclass
 class Timed:
     """Seconds from the call that sends to the delivery at each member, and the longest time
@@ -74,7 +81,8 @@ async def change_at_last(client: Client, *edits: Edit) -> None:
 
 class Applications:
     """`groups`: each with the members that never leave it; `passing`: groups that come and go.
-    State: the judge, and of each site the deliveries that are not settled yet."""
+    State: the judge, and of each site what is not settled yet: deliveries, and between them the
+    groups that it joined."""
 
     def __init__(
         self,
@@ -94,7 +102,7 @@ class Applications:
         self._targets = [*groups, *groups, *passing]
         self._pace = pace
         self._numbers: Counter[tuple[str, str]] = Counter()  # of site and group: messages sent
-        self._unsettled = {site: deque[tuple[int, Message]]() for site in self.sites}
+        self._unsettled = {site: deque[tuple[int, Message | Joined]]() for site in self.sites}
         self._judged = dict.fromkeys(self.sites, 0)  # the last position
 
     async def run(self, work: Callable[[], Any]) -> None:
@@ -185,7 +193,7 @@ class Applications:
         async for item in self.clients[site].batches():
             if isinstance(item, EpochOpened):
                 self.counts["epochs, at all sites"] += 1
-                self.judge.joined(site, item.joined, self.sites)
+                unsettled.append((item.position, Joined(item.joined)))
             elif isinstance(item, Rollback):
                 self.counts["rollbacks"] += 1
                 if item.position < self._judged[site]:
@@ -215,9 +223,12 @@ class Applications:
             await asyncio.sleep(CONFIRM_EVERY_S)
             settled = (await client.status())["settled"]
             while unsettled and unsettled[0][0] <= settled:
-                position, message = unsettled.popleft()
-                self.judge.delivered(site, position, message, time.monotonic())
-                self._judged[site] = position
+                position, item = unsettled.popleft()
+                if isinstance(item, Joined):
+                    self.judge.joined(site, item.groups, self.sites)
+                else:
+                    self.judge.delivered(site, position, item, time.monotonic())
+                    self._judged[site] = position
             self.judge.forget(time.monotonic())
             if self._judged[site] > confirmed:
                 confirmed = self._judged[site]

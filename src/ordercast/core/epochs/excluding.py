@@ -33,7 +33,8 @@ Returning: TypeAlias = tuple[Site, int, int]
 """A site that returns: (site, incarnation, store)."""
 
 _STALLED = 4  # times the timeout of a silent site, without progress
-_CALM = 10  # times the same, between two returns of a site without its store
+_APART = 2  # times the same, before a site that was apart, slow or stuck is let back at first
+_CALM = 10  # times the same, between the first two returns of a site without its store
 
 
 class _Member(Protocol):
@@ -54,13 +55,14 @@ class Excluding:
         self._member = member
         self._raft = raft
         self._silences = silences
-        # When each site was last let back without its store, and with which new store.
-        self._fresh: dict[Site, tuple[int, int]] = {}
+        # The new store of each site that was let back without its store, and the calm after it.
+        self._fresh: dict[Site, int] = {}
+        self._calms = Pauses(_CALM * member.options.timing.suspect)
         self.reset()
 
     def reset(self) -> None:
         self._fed: dict[Site, Fed] = {}
-        self._pauses = Pauses(self._member.options.timing.suspect)
+        self._pauses = Pauses(_APART * self._member.options.timing.suspect)
         self._awaited: dict[Site, dict[Site, int]] = {}  # origins that a site waits for, since when
         self._begin(0)
 
@@ -116,7 +118,8 @@ class Excluding:
                     self._pauses.begin(now, site, returned=returned)
             for site, incarnation, store in back:
                 if incarnation > member.layout.roster[site]:
-                    self._fresh[site] = now, store
+                    self._fresh[site] = store
+                    self._calms.begin(now, site)
             raft.propose(now, Flush(out, back))
         elif flush is not None and self._chosen is not None and self._all_whole(flush):
             self._propose_end(now, flush, self._chosen)
@@ -309,9 +312,9 @@ class Excluding:
 
     def _is_calm(self, now: int, site: Site, store: int) -> bool:
         """Whether the site may return without its store. All domains are flushed then, so a site
-        could stop them again and again. Therefore not soon after it came with another store."""
-        at, before = self._fresh.get(site, (0, store))
-        return store == before or now >= at + _CALM * self._member.options.timing.suspect
+        could stop them again and again. Therefore not soon after it came with another store, and
+        each time later."""
+        return self._fresh.get(site, store) == store or self._calms.over(now, site)
 
     def _store(self, now: int) -> None:
         """Propose the store of a site that comes for the first time."""

@@ -20,6 +20,9 @@ from ordercast.net.store.rows import APPLICATION, FIRST_FORMAT, PUT_STATE, SCHEM
 
 log = logging.getLogger("ordercast.net.store")
 
+CACHE_BYTES = 1 << 20  # of pages that the writer keeps between commits
+COMMIT_BYTES = 8 << 20  # of pages that a commit may hold in memory
+
 
 def _with_readers(db: sqlite3.Connection) -> None:
     """Named readers have a table."""
@@ -74,7 +77,10 @@ def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durabil
     db.execute("PRAGMA fullfsync=1")  # macOS: fsync alone does not reach the platter
     db.execute("PRAGMA checkpoint_fullfsync=1")
     db.execute("PRAGMA secure_delete=OFF")
-    db.execute("PRAGMA cache_size=-8192")  # kB: a large commit stays in memory until it is done
+    # What is read again is near the end of the file: more pages would only make the process larger,
+    # over hours. A large commit stays in memory until it is done.
+    db.execute(f"PRAGMA cache_size=-{CACHE_BYTES >> 10}")
+    db.execute(f"PRAGMA cache_spill={COMMIT_BYTES // PAGE_BYTES}")
     db.execute("PRAGMA wal_autocheckpoint=0")  # the writer does it, when nobody waits for it
     db.execute("PRAGMA journal_size_limit=67108864")
     return found < newest_format()
