@@ -4,8 +4,8 @@
 
 The sites run in one process over real connections, each with its store, and send at an even rate.
 A second thread looks at the stack each millisecond, and counts it if code of ours runs.
-`--calls` counts the calls of Python functions for each message instead, one message at a time:
-no other work on the machine disturbs that.
+`--calls` counts the calls of Python functions of ours for each message instead, one message at a
+time: no other work on the machine disturbs that.
 """
 
 import argparse
@@ -96,9 +96,8 @@ class CallCounter:
         sys.setprofile(None)
 
     def _called(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            code = frame.f_code
-            self.calls[f"{place(code.co_filename)}:{code.co_qualname}"] += 1
+        if event == "call" and "/" in (where := place(frame.f_code.co_filename)):
+            self.calls[f"{where}:{frame.f_code.co_qualname}"] += 1
 
 
 # --- the picture --------------------------------------------------------------------------------
@@ -175,23 +174,24 @@ async def run(options: argparse.Namespace, watch: Sampler | CallCounter, place: 
     file = _write_cluster(spec, sites, place)
     opened = [Node.open(file, site, dir=place) for site in sites]
     nodes = await asyncio.gather(*(each.__aenter__() for each in opened))
-    seen = 0
+    seen, everywhere = 0, asyncio.Event()
 
     async def read(node: Node) -> None:
         nonlocal seen
         async for item in node.deliveries():
             seen += isinstance(item, Delivery)
+            if seen % len(sites) == 0:
+                everywhere.set()
 
     reading = [asyncio.ensure_future(read(node)) for node in nodes]
     payload, clock = bytes(100), asyncio.get_running_loop().time
 
     async def alone() -> int:
         """Each message when the one before is delivered everywhere."""
-        before = seen
         for number in range(ALONE):
+            everywhere.clear()
             await nodes[number % 3].multicast(GROUP, payload)
-            while seen < before + 3 * (number + 1):
-                await asyncio.sleep(0)
+            await everywhere.wait()
         return ALONE
 
     async def send(seconds: float) -> int:

@@ -132,6 +132,7 @@ def test_a_restored_site_goes_on_as_the_one_that_it_was_made_from(protocol: str)
             records: Sequence[Record] = (),
             **options: Any,
         ) -> None:
+            options["durable"] = True
             super().__init__(*args, checkpoint=checkpoint, records=records, **options)
             self.kept: tuple[Checkpoint | None, list[Record]] = (checkpoint, list(records))
             self.drains = 0

@@ -80,8 +80,8 @@ class Engine:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_persist", "_prompt",
-        "_relay_before_durable", "_touched", "alarm_at", "boot",
+        "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_durable", "_mine",
+        "_persist", "_prompt", "_relay_before_durable", "_touched", "_writes", "alarm_at", "boot",
         "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
         "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
         "records_state", "resumes", "retention", "stability", "stirred", "structure",
@@ -103,9 +103,11 @@ class Engine:
         frozen: bool = False,
         inside: bool = True,
         excludes: bool | None = None,
+        durable: bool = True,
     ) -> None:
         """`attempt`: of its deliveries. `remember` is called with batches that the log forgets.
-        `inside`: the site is in the domain. `excludes`: sites may be excluded; None: by policy."""
+        `inside`: the site is in the domain. `excludes`: sites may be excluded; None: by policy.
+        `durable`: the driver writes records. If it does not, none is made, and no frame waits."""
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
         info = protocol_named(protocol)
@@ -122,6 +124,8 @@ class Engine:
         # It is frozen before the replay: the end of a replay would send own messages again.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING
+        self._durable = durable
+        self._writes = False  # records are asked for now
         # An origin outside the domain is never excluded from it: it goes on after a restart.
         self.resumes = waits or not inside
         self.links: dict[Site, Link] = {}
@@ -130,7 +134,10 @@ class Engine:
         self._touched: dict[Site, Link] = {}  # links with something to send
         self._blocked: dict[Site, Link] = {}  # links with an item that has no room
         self._alarms = LinkAlarms(self.links)
-        self._relay_before_durable = not (waits or info.direct or options.causal_for_good)
+        self._relay_before_durable = durable and not (
+            waits or info.direct or options.causal_for_good
+        )
+        self._mine: dict[Group, bool] = {}  # whether this site is in a named group
         self.incarnation_of: Callable[[Site], int | None] = _not_known
         self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         self._counts: dict[Group, tuple[int, tuple[Site, ...]]] | None = None
@@ -150,7 +157,9 @@ class Engine:
         )  # fmt: skip
         if options.causal and (not waits if excludes is None else excludes):
             self.own.one_group_at_a_time()
-        self.retention = PassedBatches(name, self.ordering, self.own, self.stability, self.gate)
+        self.retention = PassedBatches(
+            name, self.ordering, self.own, self.stability, self.gate, durable=durable
+        )
         self.retention.remember = remember
         self.flow = Flow(options.limits, self.retention)
         if records or (checkpoint is not None and checkpoint != FIRST_OPENING):
@@ -167,6 +176,7 @@ class Engine:
 
     def _go_on(self, event: str) -> None:
         self.records_state = states.RECORDS[self.records_state][event]
+        self._writes = self._durable and self.records_state.persists
 
     # --- the driver's calls ---------------------------------------------------------------------
 
@@ -179,7 +189,7 @@ class Engine:
     def may_accept(self, group: Group, members: tuple[Site, ...]) -> bool:
         """Whether there is room to place a batch, where this site itself places it, and whether a
         batch can carry the causal past."""
-        return self.own.past_fits() and (
+        return (not self.own.carries_past or self.own.past_fits()) and (
             not self.epoch_state.places
             or self.structure.primary(group, members) != self.name
             or self.flow.room_up()
@@ -191,9 +201,10 @@ class Engine:
     ) -> None:  # fmt: skip
         """Take a batch of the application. Its room and its seqs are reserved."""
         self.now, self.stirred = now, True
-        past = self.own.past()
+        past = self.own.past() if self.own.carries_past else ()
         batch = Batch(self.name, self.incarnation, group, seq, count, body, past, members, requests)
-        self.persist(Accepted(batch))
+        if self._writes:
+            self._persist.append(Accepted(batch))
         self.own.accept(batch)
         self.retention.grown()
 
@@ -419,7 +430,7 @@ class Engine:
             self.flow.pushed(waiting)
 
     def persist(self, record: Record) -> None:
-        if self.records_state.persists:
+        if self._writes:
             self._persist.append(record)
             if self.direct is not None and isinstance(record, NOTES):
                 self.retention.noted()
@@ -466,6 +477,8 @@ class Engine:
 
     def _owed(self, children: Sequence[Site]) -> list[tuple[Outgoing, int, Site]]:
         """For each child, its lane and the number of the last item that was sent to it."""
+        if not children:
+            return []
         links = self.links
         return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
 
@@ -611,7 +624,7 @@ class Engine:
     def in_log(self, placed: Placed) -> tuple[bool, bool]:
         """Whether a batch that has passed here has positions in this site's log, and whether it is
         a copy there."""
-        mine = self.is_mine(placed.batch)
+        mine = self._mine.get(placed.batch.group) or self.is_mine(placed.batch)
         copy = mine and bool(self.gate.copies) and placed.key in self.gate.copies
         return mine and not copy, copy
 
@@ -621,7 +634,8 @@ class Engine:
             return False
         if batch.members:
             return self.name in batch.members
-        return self.structure.is_member(batch.group, self.name)
+        mine = self._mine[batch.group] = self.structure.is_member(batch.group, self.name)
+        return mine
 
     def log(self) -> list[Placed]:
         """The batches of the log that are still held."""

@@ -8,6 +8,7 @@ prefix at both levels: receipts of stability come from it.
 from collections import deque
 
 from ordercast.core.stability.interface import Stability
+from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Key, Placed
 
 
@@ -40,19 +41,25 @@ class Gate:
         """Extend the settled prefix. Returns the batches that joined it."""
         joined = []
         unsettled, stability = self._unsettled, self.stability
+        stable: dict[Group, int] = {}
+        settled: dict[Group, int] = {}
         while unsettled:
             placed = unsettled[0]
             batch = placed.batch
-            last = placed.number + batch.count - 1
-            if stability.stable(batch.group) < last:
+            last, group = placed.number + batch.count - 1, batch.group
+            if group not in stable:
+                stable[group] = stability.stable(group)
+            if stable[group] < last:
                 break
             unsettled.popleft()
             if self.unsettled_copies and placed.key in self.unsettled_copies:
                 del self.unsettled_copies[placed.key]
             else:
                 self.settled += batch.count
-            stability.settled(batch.group, last)
+            settled[group] = last
             joined.append(placed)
+        for group, last in settled.items():  # once for a group, however many batches have joined
+            stability.settled(group, last)
         return joined
 
     def deliver(self, placed: Placed) -> DeliveredBatch:

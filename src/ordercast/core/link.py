@@ -256,7 +256,11 @@ class Link:
             if other.sent < other.last:
                 self._send_control(now, other, down, early, late, before)
         if self.ack_at != NEVER:
-            if len(late) > before and type(first_late := late[before][1]) is Data:
+            if (
+                len(late) > before
+                and type(first_late := late[before][1]) is Data
+                and (down is not late or self._takes_acks(first_late))
+            ):
                 late[before] = (self.peer, replace(first_late, acks=self._acks()))
             elif self.ack_at <= now:
                 late.append((self.peer, Ack(self.boot, self.peer_boot, self._acks())))
@@ -267,6 +271,11 @@ class Link:
             return False
         self.unstored += 1
         return True
+
+    def _takes_acks(self, frame: Data) -> bool:
+        """Whether acknowledgements go with a frame that may be a relay. A heavy relay is encoded
+        once for all children; with acknowledgements it would be encoded for each."""
+        return frame.lane != DOWN or total_weight(frame.items) <= _LIGHT
 
     def _send_control(
         self, now: int, out: Outgoing, down: Sends, early: int, late: Sends, before: int
@@ -308,13 +317,18 @@ class Link:
         return True
 
     def _send_new(self, now: int, lane: int, out: Outgoing, sends: Sends) -> None:
-        sent, limit = out.sent, out.admit(self.limits)
-        if sent >= limit:
-            return
-        if limit == out.last == sent + 1:  # the common case: one new item
-            frame = Data(self.boot, self.peer_boot, lane, limit, (out.items[-1],))
-            sends.append((self.peer, frame))
+        sent, limit, limits = out.sent, out.last, self.limits
+        if limit == sent + 1 <= out.done + limits.link_items:  # the common case: one new item
+            item = out.items[-1]
+            weight = out.weight + item.weight()
+            if out.weight and weight > limits.link_bytes:
+                return
+            out.weight = weight
+            sends.append((self.peer, Data(self.boot, self.peer_boot, lane, limit, (item,))))
         else:
+            limit = out.admit(limits)
+            if sent >= limit:
+                return
             for frame in self._cut(lane, sent + 1, limit):
                 sends.append((self.peer, frame))
         self._under_way(now, out, limit)

@@ -86,7 +86,10 @@ class OwnMessages:
         """Take a new batch. Its record is being persisted."""
         self._keep(batch)
         self.receipts.append(StageReached("accepted", batch.group, batch.seq, batch.count))
-        self._leave(batch)
+        if self.causal:
+            self._leave(batch)
+        else:
+            self.submit(batch)
 
     def _keep(self, batch: Batch) -> None:
         self.last_seq[batch.group] = batch.seq + batch.count - 1
@@ -136,7 +139,8 @@ class OwnMessages:
         self._ordered.setdefault(batch.group, deque()).append(batch)
         self._released -= self._until_placed
         self._placed_seq[batch.group] = batch.seq
-        self._settle(batch.group)
+        if self.causal or batch.seq <= self._stable_seq.get(batch.group, 0):
+            self._settle(batch.group)
 
     def logged(self, batch: Batch, *, known: bool) -> None:
         """An own batch is in the log here. `known`: it, or what it is a copy of, is delivered."""
@@ -169,7 +173,7 @@ class OwnMessages:
         waiting = self._ordered.get(group)
         while waiting and waiting[0].seq + waiting[0].count - 1 <= upto:
             batch = waiting.popleft()
-            if has_id(batch) and not self._known.pop(_name(batch), False):
+            if batch.requests and has_id(batch) and not self._known.pop(_name(batch), False):
                 self.receipts.append(StageReached(DOUBTED, batch.group, batch.seq, batch.count))
             self.receipts.append(StageReached("stable", batch.group, batch.seq, batch.count))
             self.unstable -= batch.count

@@ -374,7 +374,7 @@ def body_of(batch: Batch) -> list[bytes] | Envelope:
     """The payloads of the batch, or the envelope with them. FrameError where there is not one for
     each message."""
     body = unpack_body(batch.body)
-    count = len(body.payloads if isinstance(body, Envelope) else body)
+    count = len(body if type(body) is list else body.payloads)  # type: ignore[union-attr]
     if count != batch.count:
         raise FrameError(
             f"body of {batch.origin}'s batch {batch.seq} to {batch.group} holds"
@@ -392,6 +392,8 @@ def payloads_of(batch: Batch) -> list[bytes]:
 def check_body(batch: Batch) -> None:
     """Raise FrameError unless the batch can be delivered: its body has as many payloads as it says,
     and its headers and groups keep the rules."""
-    body = body_of(batch)
-    if isinstance(body, Envelope):
+    body = unpack_body(batch.body)
+    if len(body if type(body) is list else body.payloads) != batch.count:  # type: ignore[union-attr]
+        body_of(batch)  # it raises
+    if type(body) is Envelope and (body.headers or body.groups):
         body.check(listed=bool(batch.members))

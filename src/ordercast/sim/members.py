@@ -146,6 +146,7 @@ class Epochs:
         return Member(
             name, self.first, self.options, self._folds, boot=boot, store=self.stores[name],
             times=self._times, records=records, excluding=self._excludes,
+            durable=self.config.durability != "memory",
         )  # fmt: skip
 
     def _in_time(self, options: Options) -> Options:

@@ -142,7 +142,7 @@ async def test_a_reader_is_told_every_opening_that_the_store_has(
         lag=Lag(10_000, 1 << 20, False), embedded=True, hold=lambda _: None,
         shed=lambda _: None, opened=store.opened(),
     )  # fmt: skip
-    assert len(stream._openings._opened) == 4
+    assert len(stream._openings.opened) == 4
     first = store.first
     reader = stream.batches(first)
     told: list[int] = []

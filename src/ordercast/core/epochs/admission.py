@@ -184,6 +184,7 @@ class Admission:
         self._granted_messages = self._granted_bytes = 0  # room of turns in line
         self._line: deque[Turn] = deque()
         self._quick: _Quick | None = None
+        self._unstable = (0, 0)  # messages and bytes of the window, when room was last looked for
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else each size is checked
         self._followed = origin.layout.lasts  # those of the layout that `follow` has seen
         self._domains: Mapping[int, Domain] | None = None  # the same
@@ -229,7 +230,8 @@ class Admission:
         `sent_ns`: the time. Messages that join a batch later have the time of its first one.
         `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises an
         Error if the message can go nowhere."""
-        self.settle()
+        if self._quick is not None:
+            self.settle()
         if HEADERS not in self._origin.layout.features:
             sent_ns, extras = 0, self._told(extras)
         if group not in self._last:
@@ -253,14 +255,14 @@ class Admission:
             batch.join(payload, size, extras)
         self._messages += 1
         self._bytes += size
-        if self._is_quick and not self._line:
+        if self._is_quick and not self._line and turn is None:
             self._quicken(batch, group, seq)
         return seq
 
     def _quicken(self, batch: Reservation, group: Group, seq: int) -> None:
         """How many messages may still join this batch. The number only shrinks when a waiting
         sender is given room, and then `settle` has ended this."""
-        unstable, unstable_bytes = self._window.unstable_both()
+        unstable, unstable_bytes = self._unstable
         messages = self._most_messages - unstable - self._granted_messages - self._messages
         size = self._most_bytes - unstable_bytes - self._granted_bytes - self._bytes
         self._quick = _Quick(batch, group, min(size, BATCH_BYTES - batch.size), seq, seq + messages)
@@ -373,7 +375,7 @@ class Admission:
 
     def _has_room(self, messages: int, size: int) -> bool:
         """One batch is always let in, so that a batch larger than the window can go."""
-        unstable, unstable_bytes = self._window.unstable_both()
+        unstable, unstable_bytes = self._unstable = self._window.unstable_both()
         under_way = unstable + self._messages + self._granted_messages
         if not under_way:
             return True
@@ -431,7 +433,8 @@ class Admission:
     def hand_over(self, now: int) -> tuple[list[AdmittedRequest], bool]:
         """Accept the reservations. Returns the clients' requests among them, and False if this site
         has no room to order one of them (call this again soon)."""
-        self.settle()
+        if self._quick is not None:
+            self.settle()
         admitted: list[AdmittedRequest] = []
         if not self.queue:
             return admitted, True

@@ -128,11 +128,12 @@ class Flusher:
             raise NotInMajority(f"{member.name} is not admitted with this store yet")
         if member.name in member.layout.absent:
             raise NotInMajority(f"{member.name} is absent from its groups, and will return")
-        if self.stopped():
+        if self._renewing and self.stopped():
             # Messages that it relayed and did not store may be in others' logs, under the seqs that
             # it would give now: the next epoch tells the last seq.
             raise NotInMajority(f"{member.name} has restarted, and waits for the next epoch")
-        self.require_nothing_waits()
+        if member.options.causal:
+            self.require_nothing_waits()
 
     def require_nothing_waits(self) -> None:
         """In causal order nothing overtakes a message that waits for absent sites or for the return

@@ -99,7 +99,7 @@ class Member:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_barred", "_congested", "_due", "_early", "_early_bytes", "_excludes", "_fence",
+        "_barred", "_congested", "_due", "_durable", "_early", "_early_bytes", "_excludes", "_fence",
         "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_wishes",
         "admission", "boot", "closings", "delivering", "detoured", "engines", "features", "flush",
         "folds", "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name",
@@ -120,8 +120,11 @@ class Member:
         excluding: bool = True,
         gone: Sequence[Site] = (),
         features: Sequence[str] | None = None,
+        durable: bool = True,
     ) -> None:
+        """`durable`: as in `Engine`. Records of no epoch are asked for in any case."""
         self.name = name
+        self._durable = durable
         self.features = known_features() if features is None else tuple(sorted(features))
         self.layout = layout  # the cluster's first, before the records are replayed
         self.options = options
@@ -191,6 +194,7 @@ class Member:
             frozen=self.flush.is_sealed(domain.epoch),
             inside=domain.has(self.name),
             excludes=self.flush.excludes,
+            durable=self._durable,
         )
         if self.flush.excludes:  # incarnations change only with epochs
             engine.incarnation_of = self._incarnation_of

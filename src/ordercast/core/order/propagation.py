@@ -57,6 +57,7 @@ class Propagation:
         self._numbers: dict[Group, int] = {}  # the last number that passed here
         self._seqs: dict[tuple[Site, int, Group], int] = {}  # the last seq placed here
         self._routes: dict[Group, tuple[bool, tuple[Site, ...]]] = {}
+        self._comes_down: dict[Group, bool] = {}  # named groups whose batches the parent relays
         self._log: deque[Placed] = deque()
         # The same values, folded from the records that were forgotten.
         self._old_base: tuple[int, ...] = ()
@@ -93,7 +94,8 @@ class Propagation:
             if batch.incarnation == CLOSING:
                 raise PeerMistake("it submits a Close")
             self.environment.check_incarnation(batch)
-            check_past(self.structure, batch.past, PAST)
+            if batch.past:
+                check_past(self.structure, batch.past, PAST)
             check_whole(batch)
         else:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
@@ -101,15 +103,19 @@ class Propagation:
     def _check_relay(self, placed: Placed) -> None:
         """PeerMistake unless it is the next batch of its group here, above all earlier keys."""
         batch = placed.batch
-        primary = check_addressed(self.structure, batch)
-        if primary == self.site or not self._passes_here(batch.group, batch.members):
-            raise PeerMistake(f"a batch to {batch.group!r} does not come down here")
+        if batch.members or batch.group not in self._comes_down:
+            primary = check_addressed(self.structure, batch)
+            if primary == self.site or not self._passes_here(batch.group, batch.members):
+                raise PeerMistake(f"a batch to {batch.group!r} does not come down here")
+            if not batch.members:
+                self._comes_down[batch.group] = True
         if placed.number != self._numbers.get(batch.group, 0) + 1:
             known = self._numbers.get(batch.group, 0)
             raise PeerMistake(f"number {placed.number} of {batch.group!r} comes after {known}")
         if placed.key.path <= self._base:
             raise PeerMistake(f"key {placed.key.path} comes after {self._base}")
-        check_past(self.structure, batch.past, VECTOR_ENTRIES)
+        if batch.past:
+            check_past(self.structure, batch.past, VECTOR_ENTRIES)
         if batch.incarnation == CLOSING:
             check_close(self._root, batch)
         else:

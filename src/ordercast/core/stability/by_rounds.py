@@ -98,16 +98,18 @@ class TimeToFinal:
 
     def __init__(self) -> None:
         self.last = self.slowest = self.count = self.total = 0
-        self._message: tuple[Group, int] | None = None
+        self.idle = True  # no message is measured now
+        self._message: tuple[Group, int] = ("", 0)
         self._since = 0
 
     def logged(self, group: Group, number: int, now: int) -> None:
-        if self._message is None:
-            self._message, self._since = (group, number), now
+        """Measure this message. Call it if this is idle."""
+        self.idle = False
+        self._message, self._since = (group, number), now
 
     def final(self, group: Group, number: int, now: int) -> None:
-        if self._message is not None and self._message[0] == group and self._message[1] <= number:
-            self._message = None
+        if not self.idle and self._message[0] == group and self._message[1] <= number:
+            self.idle = True
             self.last = now - self._since
             self.slowest = max(self.slowest, self.last)
             self.count += 1
@@ -191,9 +193,12 @@ class ByRounds:
             self._oldest = now
         self._newest = now
         self.held += number - before
-        self._time.logged(group, number, now)
+        if self._time.idle:
+            self._time.logged(group, number, now)
         self._times = 1
-        self._is_open(group, now)
+        if self._since == NEVER or not self._not_final:
+            self._since = now
+        self._not_final[group] = None
         if len(self._members[group]) == 1:
             self._stable[group] = number
             return True
@@ -209,12 +214,9 @@ class ByRounds:
             if self._primary(group) == self.site:
                 self._not_final.pop(group, None)
                 return  # no other site needs to know
-        self._is_open(group, self.clock())
-
-    def _is_open(self, group: Group, now: int) -> None:
-        """Note that a message of the group is not final, or is not known to be at the primary."""
+        # A message of the group is not final, or is not known to be at the primary.
         if self._since == NEVER or not self._not_final:
-            self._since = now
+            self._since = self.clock()
         self._not_final[group] = None
 
     def _primary(self, group: Group) -> Site:

@@ -19,7 +19,7 @@ from ordercast.net.link.hello import NOT_A_HELLO, Hello, encode_hello, split_hel
 from ordercast.net.link.proof import NOT_PROVED, PROOF_BYTES, REFUSED, Proof
 from ordercast.net.link.tls import TlsSession
 from ordercast.wire.codec import NEWEST, Codec, FrameEncoder, FrameSplitter, WireFrame
-from ordercast.wire.epochs import Fed
+from ordercast.wire.epochs import Fed, InEpoch
 from ordercast.wire.frames import Ack
 from ordercast.wire.pipes import PIPE_FRAMES, PipeFrame
 
@@ -258,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         frames = self._splitter.feed(data)
         self.frames_in += len(frames)
         for frame in frames:
-            if isinstance(frame, _OF_TRANSPORTS):
+            if type(frame) is not InEpoch and isinstance(frame, _OF_TRANSPORTS):
                 frames = self._without_own(frames)
                 break
         if self.guest:

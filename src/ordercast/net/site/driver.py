@@ -44,6 +44,10 @@ _log = logging.getLogger("ordercast.net.driver")
 _NOT_OF_SITES = (Data, Ack, Repair, Keyed, Heard, TreePacket, *PIPE_FRAMES)
 
 _TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
+_QUIET_NS = 100_000
+"""If the last turn was so long ago, not much is coming: what has come is dealt with at once. Under
+load it waits until the loop has read all connections, and is dealt with together."""
+
 _TRY_AGAIN_S = 0.02  # after a batch that the site had no room to place
 
 
@@ -158,6 +162,7 @@ class NodeDriver:
         self.fed_at = 0  # when a manager, which has a majority, was last heard
         self._loop = asyncio.get_running_loop()
         self._woken = False
+        self._turned_at = 0  # when the last turn ended
         self.closed = False
         self._unwritten: deque[tuple[MemberBox, bool]] = deque()
         """Outboxes that are not revealed yet, and whether each is a commit of its own."""
@@ -227,8 +232,13 @@ class NodeDriver:
                     receive(now, peer, frame)
         except Exception as error:
             self.break_off(error)
-        if not self._woken:
-            self.wake()
+        if self._woken or self.closed:
+            return
+        if now - self._turned_at > _QUIET_NS:
+            self._turn()
+        else:
+            self._woken = True
+            self._loop.call_soon(self._turn)
 
     @_or_break
     def connected(self, peer: Site) -> None:
@@ -289,6 +299,7 @@ class NodeDriver:
                 self._look()
         except Exception as error:
             self.break_off(error)
+        self._turned_at = time.monotonic_ns()
 
     def _look(self) -> None:
         self._layout = self.member.layout

@@ -67,14 +67,14 @@ class _Room:
 
 
 class IdSender:
-    """`_open` has the messages on their way, by group and the seq of the last one."""
+    """`under_way` has the messages on their way, by group and the seq of the last one."""
 
     def __init__(self, core: Member, sender: SiteSender, ticket: TicketGiver) -> None:
         self._core = core
         self._sender = sender
         self._ticket = ticket
         self._rooms: dict[Group, _Room] = {}
-        self._open: dict[tuple[Group, int], _IdSource] = {}
+        self.under_way: dict[tuple[Group, int], _IdSource] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def mark(self, group: Group) -> int:
@@ -114,7 +114,7 @@ class IdSender:
                 room.leave()
                 raise
         source = _IdSource(receipt._source, chosen, id_mark(client), ticket)
-        self._open[group, receipt.seq] = source
+        self.under_way[group, receipt.seq] = source
         task = asyncio.create_task(self._follow(receipt, room))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
@@ -126,18 +126,16 @@ class IdSender:
         except Error:
             pass  # refused, or the site is closed
         finally:
-            self._open.pop((receipt.group, receipt.seq), None)
+            self.under_way.pop((receipt.group, receipt.seq), None)
             room.leave()
 
     def received(self, receipts: Sequence[StageReached]) -> None:
         """Note which messages are stable and not known to be delivered. If the end of an epoch has
         told the id, a message of this id is delivered."""
-        if not self._open:
-            return
         for receipt in receipts:
             if receipt.stage == DOUBTED:
                 group, seq = receipt.group, receipt.seq + receipt.count - 1
-                source = self._open.get((group, seq))
+                source = self.under_way.get((group, seq))
                 if source is not None:
                     told = (source.mark, source.ticket, group) in self._core.layout.lasts
                     source.doubted = not told

@@ -45,7 +45,9 @@ class Permits:
         return found if found.lines is not None else self._of_file
 
     def allows(self, subject: ClientSubject, act: str, group: Group) -> bool:
-        grants = self.grants
+        grants = self._layout().grants
+        if grants.lines is None:
+            grants = self._of_file
         if grants.lines is None:
             return subject.kind in TRUSTED
         if grants is not self._known_of or len(self._known) > MOST_KNOWN:

@@ -31,6 +31,7 @@ class Presence:
         self._unlinked = unlinked
         self._absent = self._left() is not None
         self._settled = 0
+        self._hopeful_until = 0  # not before this time there can be too long a silence
         self._patience = max(_LEAST, PATIENCE * core.options.timing.suspect)
 
     @property
@@ -53,7 +54,11 @@ class Presence:
     @property
     def hopeless(self) -> bool:
         """Whether callers wait no longer: no majority was heard of for too long."""
-        return self.excludes and self._alone() > self._patience
+        if not self._core.flush.excludes or time.monotonic_ns() < self._hopeful_until:
+            return False
+        alone = self._alone()
+        self._hopeful_until = time.monotonic_ns() + self._patience - alone
+        return alone > self._patience
 
     @property
     def in_majority(self) -> bool:

@@ -144,6 +144,7 @@ class RunningSite:
             times=cluster.voting_times(),
             records=store.restored(),
             gone=cluster.retired,
+            durable=cluster.durability != "memory",
         )
         if core.declared_lost:
             raise ConfigError(_barred(self.site, store))
@@ -420,7 +421,8 @@ class RunningSite:
 
     def received(self, receipts: Sequence[StageReached]) -> None:
         self.traffic.received(receipts)
-        self.ids.received(receipts)
+        if self.ids.under_way:
+            self.ids.received(receipts)
         if self.stages.update(receipts):
             self.sender.grant()
 

@@ -187,9 +187,14 @@ class Stream:
             self._messages += count
         if self.log is not None or not self._readers:
             self._trim()  # otherwise a reader does it when it asks for more
-        for reader in chain(self._readers, self._watchers):
-            reader.wake()
-        self._wake_confirming()
+        for reader in self._readers:
+            waiter = reader.waiter
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        for watcher in self._watchers:
+            watcher.wake()
+        if self._confirming:
+            self._wake_confirming()
         if not self.lag_limit.shed and not self.holding and self._too_far():
             self.holding = True
             self._hold(True)
@@ -241,11 +246,18 @@ class Stream:
         """Drop batches from memory: those that the store has, or, without a store, those that were
         read. Where nobody reads and nobody is waited for, drop the oldest."""
         recent = self._recent
-        if self.log is None and self._counts():
-            read = self.progress() if recent else 0
+        if self.log is None and (self._readers or self.embedded):
+            if not recent:
+                return
+            read = self.progress()
+            if read >= self.delivered:  # the common case: all was read
+                self._dropped = self.delivered
+                self._recent_messages = self._recent_bytes = 0
+                recent.clear()
             while recent and recent[0].last <= read:
                 self._drop()
-            self._openings.forget_before(self._dropped)
+            if len(self._openings.opened) > 1:
+                self._openings.forget_before(self._dropped)
             return
         while recent and (
             self._recent_messages > _RECENT_MESSAGES or self._recent_bytes > _RECENT_BYTES
@@ -266,7 +278,7 @@ class Stream:
         """How far the application has come."""
         readers = self._readers
         if len(readers) == 1:  # the common case
-            return readers[0].read
+            return readers[0].last - length_hint(readers[0].items)
         if readers:
             return min(reader.read for reader in readers)
         return max(self.confirmed, self.handed)
@@ -304,9 +316,13 @@ class Stream:
         return bool(self._readers) or self.embedded
 
     def _too_far(self) -> bool:
-        if not self._counts():
+        readers = self._readers
+        if len(readers) == 1:  # the common case
+            lag = self.delivered - readers[0].last + length_hint(readers[0].items)
+        elif readers or self.embedded:
+            lag = self.delivered - self.progress()
+        else:
             return False
-        lag = self.lag
         if lag >= self.lag_limit.messages:
             return True
         if self.log is None:
@@ -424,7 +440,23 @@ class Stream:
             return max(self.confirmed, self.handed, self._dropped)
         return self.confirmed
 
+    def at_once(self, reader: Cursor) -> Sequence[StreamBatch] | None:
+        """What is there behind the reader, if nothing but recent batches is: nearly always. Empty:
+        nothing is there, and nothing else is to be told. None: `after` has to look."""
+        read = reader.last - length_hint(reader.items)
+        if (
+            reader.attempt != self._rollbacks.last
+            or (reader.epoch < self._openings.last and self._openings.has_more(reader.epoch, read))
+            or reader.whole
+            or reader.ended is not None
+        ):
+            return None
+        if read < self.delivered:
+            return self._from_memory(read) or None
+        return () if self._closed is None else None
+
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
+        """What is there behind the reader. It waits until there is something."""
         while True:
             if reader.ended is not None:
                 raise reader.ended
@@ -535,17 +567,25 @@ class StreamReader(ABC, Generic[I]):
             raise StopAsyncIteration
         if self._busy:
             raise Error("one reader is waited for twice at a time; open another one")
-        stream = self._stream
-        if self._cursor is None:
-            self._cursor = stream.enter(self._start, self._attempt)
+        stream, cursor = self._stream, self._cursor
+        if cursor is None:
+            cursor = self._cursor = stream.enter(self._start, self._attempt)
         else:
             stream.advanced()
         self._busy = True
         try:
-            self._batches = iter(await stream.after(self._cursor))
+            found = stream.at_once(cursor)
+            if found is not None and not found:  # the common case
+                cursor.waiter = asyncio.get_running_loop().create_future()
+                try:
+                    await cursor.waiter
+                finally:
+                    cursor.waiter = None
+                found = stream.at_once(cursor)
+            self._batches = iter(found or await stream.after(cursor))
         finally:
             self._busy = False
-        return self._cursor
+        return cursor
 
     async def _arrive(self, opened: EpochOpened) -> EpochOpened:
         """The application has everything before the epoch: here its state is given or taken."""

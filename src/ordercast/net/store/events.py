@@ -100,11 +100,11 @@ class OpenedEpochs:
     a store, every one that is needed (`forget_before`)."""
 
     def __init__(self, opened: Iterable[EpochOpened] = (), *, stored: bool = False) -> None:
-        self._opened = list(opened)
+        self.opened = list(opened)
         self._stored = stored
-        self._size = sum(len(one.members) for one in self._opened)
-        self.last = self._opened[-1].epoch if self._opened else 0
-        self.whole_from = self._opened[0].position + 1 if stored and self._opened else 0
+        self._size = sum(len(one.members) for one in self.opened)
+        self.last = self.opened[-1].epoch if self.opened else 0
+        self.whole_from = self.opened[0].position + 1 if stored and self.opened else 0
         self._let_go()
 
     def add(self, opened: EpochOpened) -> bool:
@@ -112,7 +112,7 @@ class OpenedEpochs:
         has."""
         if opened.epoch <= self.last:
             return False
-        self._opened.append(opened)
+        self.opened.append(opened)
         self._size += len(opened.members)
         self.last = opened.epoch
         self._let_go()
@@ -121,8 +121,8 @@ class OpenedEpochs:
     def _let_go(self) -> None:
         """Drop the oldest ones that are in the store. Without a store, drop one where nothing was
         delivered and no site came into a group of this one: a late reader is told the next."""
-        while self._size > _OPENED_GROUPS and len(self._opened) > 1:
-            at = 0 if self._stored else _idle_opening(self._opened)
+        while self._size > _OPENED_GROUPS and len(self.opened) > 1:
+            at = 0 if self._stored else _idle_opening(self.opened)
             if at is None:
                 return
             gone = self._drop(at)
@@ -131,18 +131,18 @@ class OpenedEpochs:
 
     def forget_before(self, position: int) -> None:
         """Nobody can read what was delivered at or before this position."""
-        while len(self._opened) > 1 and self._opened[0].position < position:
+        while len(self.opened) > 1 and self.opened[0].position < position:
             self._drop(0)
 
     def _drop(self, at: int) -> EpochOpened:
-        gone = self._opened.pop(at)
+        gone = self.opened.pop(at)
         self._size -= len(gone.members)
         return gone
 
     def seen_by(self, read: int) -> int:
         """The last epoch here that opened before position `read` was delivered. A reader that goes
         on after `read` is told the later ones, and those that opened exactly there."""
-        for opened in reversed(self._opened):
+        for opened in reversed(self.opened):
             if opened.position < read:
                 return opened.epoch
         return 0
@@ -150,12 +150,12 @@ class OpenedEpochs:
     def has_more(self, epoch: int, read: int) -> bool:
         """Whether there are openings to tell a reader that knows `epoch` and has read up to
         position `read`."""
-        return self.last > epoch and self._opened[-1].position >= read
+        return self.last > epoch and self.opened[-1].position >= read
 
     def after(self, epoch: int, read: int) -> list[EpochOpened]:
         """The openings to tell such a reader. An epoch that opened before `read` is not told: the
         reader began further on."""
-        return [o for o in self._opened if o.epoch > epoch and o.position >= read]
+        return [o for o in self.opened if o.epoch > epoch and o.position >= read]
 
 
 def _idle_opening(opened: list[EpochOpened]) -> int | None:

@@ -85,7 +85,9 @@ class Latencies:
             waiting = self._stages.get(receipt.stage)
             if waiting:
                 upto = receipt.seq + receipt.count - 1
-                waiting.reached(receipt.group, 0, upto, now)
+                first = waiting.get(receipt.group)
+                if first and first[0][0] <= upto:
+                    waiting.reached(receipt.group, 0, upto, now)
             elif receipt.stage == REFUSED:
                 for each in self._all.values():
                     each.drop(receipt.group, receipt.seq)

@@ -44,7 +44,6 @@ class Traffic:
     def delivered(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         """Count what the stream will add. A restart repeats batches: they do not count."""
         last = self._stream.delivered
-        timed = self.times.waits()
         for item in batches:
             if isinstance(item, DeliveredBatch):
                 batch = item.placed.batch
@@ -54,7 +53,7 @@ class Traffic:
                     counts = self._counts.get(batch.group) or self._of(batch.group)
                     counts.delivered += batch.count
                     counts.bytes += len(batch.body)
-                    if timed and batch.origin == self._site:
+                    if batch.origin == self._site and self.times.waits():
                         self.times.delivered(batch, time.monotonic_ns())
             elif isinstance(item, Rollback):
                 last = min(last, item.position)
