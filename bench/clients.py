@@ -30,7 +30,7 @@ from ordercast.net.cluster.certificates import add_client_certificates, write_ce
 from ordercast.net.daemon.daemon import loop_factory
 
 WAYS = ("embedded", "socket", "tls")
-GOAL = 0.5  # of the embedded node, over TLS
+GOAL = 0.4  # of the embedded node, over TLS
 
 
 def write_cluster(place: Path) -> tuple[Path, int]:

@@ -55,8 +55,9 @@ class Attacked:
         add_client_certificates("local", ["good", "weak", "none"], certs)
         grants = {"socket": ["admin"], "client:good": ["send", "read"], "client:weak": ["send:no"]}
         self._served = served(
-            self.place, {"alpha": ["a", "b"]}, remote=True, tls={"dir": str(certs)}, grants=grants
-        )
+            self.place, {"alpha": ["a", "b"]}, remote=True, tls={"dir": str(certs)}, grants=grants,
+            timeouts={"suspect": "10s"},  # sites, attackers and the honest client share one thread
+        )  # fmt: skip
         self.running: Served = await self._served.__aenter__()
         cert = certs / "clients" / "good.pem"
         self.client: Client = connect(self.running.address("a"), cert=cert, start_s=30)

@@ -28,11 +28,13 @@ A machine needs ca.pem and its own site's two files; keep ca.key elsewhere.
 Needs the extra 'certs'.
 
   revoke  CLUSTER NAME   of the running cluster: who shows clients/NAME.pem is let in
-                         nowhere any more, and connections are closed. It counts at
-                         every site within a second, if the site hears a majority of
-                         the voters. --fingerprint: of a certificate that is not here
+                         nowhere any more, and connections are closed. site:NAME: the
+                         certificate of a site, NAME.pem; its links are closed, too.
+                         It counts at every site within a second, if the site hears a
+                         majority of the voters. --fingerprint: of a certificate that is not here
                          any more ('openssl x509 -noout -fingerprint -sha256'). A new
-                         certificate of the same client (--client NAME --renew) is good."""
+                         certificate of the same name (--client NAME --renew, --site
+                         NAME --renew) is good."""
 
 EXAMPLE = """\
 example:
@@ -40,7 +42,8 @@ example:
   ordercast certs cluster.toml --renew
   ordercast certs cluster.toml --site d --host db4.example.org
   ordercast certs cluster.toml --client billing
-  ordercast certs revoke cluster.toml billing"""
+  ordercast certs revoke cluster.toml billing
+  ordercast certs revoke cluster.toml site:d"""
 
 REVOKE = "revoke"
 
@@ -118,19 +121,23 @@ def _directory(args: argparse.Namespace, cluster: "Cluster") -> Path:
 
 def _revoke(args: argparse.Namespace) -> int:
     from ordercast.model.epochs import FINGERPRINT, RevokeCertificate
-    from ordercast.model.grants import CLIENT
+    from ordercast.model.grants import CLIENT, SITE
     from ordercast.net.cluster.certificates import CLIENTS, fingerprint_of
 
     _, place, names = action_of(args, "certs", {REVOKE: "NAME"})
-    name = require_name(names[0], f"certs {REVOKE}")
+    kind, colon, name = names[0].rpartition(":")
+    if colon and kind not in (CLIENT, SITE):
+        raise ConfigError(f"certs {REVOKE}: {names[0]!r}: write NAME, {CLIENT}:NAME or {SITE}:NAME")
+    require_name(name, f"certs {REVOKE}")
+    file = Path(f"{name}.pem") if kind == SITE else Path(CLIENTS, f"{name}.pem")
     if args.fingerprint is not None:
         found = args.fingerprint.replace(":", "").lower()
         if FINGERPRINT.fullmatch(found) is None:
             raise ConfigError(f"--fingerprint: {args.fingerprint!r} is no SHA-256 of a certificate")
     elif isinstance(place, LocalDestination):
-        found = fingerprint_of(_directory(args, place.cluster) / CLIENTS / f"{name}.pem")
+        found = fingerprint_of(_directory(args, place.cluster) / file)
     elif args.out is not None:
-        found = fingerprint_of(Path(args.out) / CLIENTS / f"{name}.pem")
+        found = fingerprint_of(Path(args.out) / file)
     else:
-        raise ConfigError(f"certs {REVOKE}: give --fingerprint, or --out with {CLIENTS}/{name}.pem")
-    return request_change(args, place, [RevokeCertificate(f"{CLIENT}:{name}", found)])
+        raise ConfigError(f"certs {REVOKE}: give --fingerprint, or --out with {file}")
+    return request_change(args, place, [RevokeCertificate(f"{kind or CLIENT}:{name}", found)])

@@ -43,6 +43,7 @@ from ordercast.core.outbox import (
 from ordercast.core.own_messages import OwnMessages
 from ordercast.core.producers import ProducerMarks
 from ordercast.core.retention import Held, PassedBatches
+from ordercast.core.senders import Senders
 from ordercast.core.stability.registry import tracker_named
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
@@ -84,7 +85,7 @@ class Engine:
         "_persist", "_prompt", "_relay_before_durable", "_touched", "_writes", "alarm_at", "boot",
         "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
         "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
-        "records_state", "resumes", "retention", "stability", "stirred", "structure",
+        "records_state", "resumes", "retention", "senders", "stability", "stirred", "structure",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +140,7 @@ class Engine:
         )
         self._mine: dict[Group, bool] = {}  # whether this site is in a named group
         self.incarnation_of: Callable[[Site], int | None] = _not_known
+        self.senders: Senders | None = None  # who may send in this epoch; None: everybody
         self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         self._counts: dict[Group, tuple[int, tuple[Site, ...]]] | None = None
         self.stability = tracker_named(options.stability).make(
@@ -380,23 +382,44 @@ class Engine:
         self.ordering.resume()
 
     def _take(self, peer: Site, lane: int, item: Item) -> bool:
-        """Hand up an item. False: there is no room, and it waits. An item of a direct protocol
-        never waits: another site might wait for it."""
+        """Hand up an item. False: it waits, for room or for a grant of its origin. An item of a
+        direct protocol never waits for room: another site might wait for it."""
         if lane == CONTROL:
             self._take_control(peer, item)
             return True
         if self.direct is not None:
             self.ordering.check(peer, item)
+            if self.senders is not None and not self._may_be_sent(self.senders, item):
+                return False
             if lane == UP:
                 self.links[peer].incoming[UP].done += 1
         else:
             if lane == UP and not self.epoch_state.places:
                 return False
             self.ordering.check(peer, item)
+            if self.senders is not None and not self._may_be_sent(self.senders, item):
+                return False
             if not (self.flow.room_down() if lane == DOWN else self.flow.room_up()):
                 return False
         self.ordering.receive(peer, item)
         return True
+
+    def _may_be_sent(self, senders: Senders, item: Item) -> bool:
+        """Whether the origin of the batch may send to its group; anybody passes it on."""
+        batch = item.carried()
+        if batch is None or batch.incarnation == CLOSING:
+            return True
+        if senders.may_send(batch.origin, batch.group, batch.members):
+            return True
+        senders.waits(batch.origin, batch.group, batch.members)
+        return False
+
+    def grant(self, now: int, senders: Senders | None) -> None:
+        """Other sites may send in this epoch than before."""
+        self.senders = senders
+        if self._blocked and self.epoch_state.works:
+            self.now, self.stirred = now, True
+            self._resume()
 
     def _take_control(self, peer: Site, item: Item) -> None:
         """Take a report, an item of a round, news of what is final, or an item of the protocol."""

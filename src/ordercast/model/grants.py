@@ -88,6 +88,18 @@ class Grants:
             if line.kind == subject.kind and fits(line.names, subject.name):
                 yield from line.acts
 
+    def sends(self) -> dict[tuple[str, str], None]:
+        """Which sites may send where: patterns of sites and of groups. A site speaks for itself,
+        the owner of its socket and any client, and is believed about them."""
+        if self.lines is None:
+            return {(EVERY, EVERY): None}
+        return {
+            (line.names if line.kind == SITE else EVERY, groups): None
+            for line in self.lines
+            for act, groups in line.acts
+            if act == SEND
+        }
+
     def require(self, subject: ClientSubject, act: str, group: Group) -> None:
         """Raise NotGranted, which names the grant that is missing."""
         if not self.allows(subject, act, group):

@@ -239,6 +239,9 @@ class _Wire:
     def retell(self, terms: Mapping[str, str], uses: tuple[str, ...]) -> None:
         """Nothing to do: all have the same file."""
 
+    def revoke(self, revoked: Mapping[str, str]) -> None:
+        """Nothing to do: sites of one process show each other no certificates."""
+
     def links(self) -> list[LinkStatus]:
         return []
 

@@ -245,3 +245,25 @@ async def test_without_a_table_the_first_grant_writes_down_what_was_allowed(
         await owner.withdraw("site:*")
         with pytest.raises(ConfigError, match=r"nobody would have admin:\*"):
             await owner.withdraw("socket", ["admin:*"])
+
+
+@in_loop
+async def test_a_site_with_a_changed_program_sends_to_no_group_that_it_is_not_granted(
+    tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = {"socket": ["admin"], "site:a": ["send", "admin"], "site:*": ["send:beta", "read"]}
+    async with opened(tmp_path, certs, lines) as running:
+        a, c = running.cluster["a"], running.cluster["c"]
+        await (await c.multicast("beta", b"granted")).stable()
+        changed = site_of(c)
+        monkeypatch.setattr(changed.permits, "require", lambda *_: None)
+        monkeypatch.setattr(changed.core.senders, "of", lambda *_: None)
+        receipt = await c.multicast("alpha", b"not granted")
+        await until(lambda: "site:c has no grant send:alpha" in caplog.text)
+        assert receipt.seq == 1
+        refused = [site_of(running.cluster[s]).permits.refused["site:c", "send"] for s in "ab"]
+        assert sum(refused) >= 1
+        await (await a.multicast("alpha", b"others go on")).stable()
+        assert [m.payload for m in await read_messages(a, 1)] == [b"others go on"]
+        await a.grant("site:c", ["send:alpha"])
+        await receipt.stable()

@@ -11,14 +11,16 @@ import pytest
 
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.certificates import (
+    add_certificates,
     add_client_certificates,
+    fingerprint_of,
     make_authority,
     make_site_certificate,
     read_authority,
     write_certificates,
 )
 from ordercast.net.link.complaints import LinkTrouble
-from ordercast.net.link.tls import Certificates, ClientCertificates, TlsConfig, TlsSession
+from ordercast.net.link.tls import REVOKED, Certificates, ClientCertificates, TlsConfig, TlsSession
 from support.network.links import (
     CLUSTER,
     End,
@@ -66,6 +68,33 @@ def test_sites_with_certificates_of_one_authority_exchange_frames(run: Runner, c
             await until(lambda: len(a.frames) == len(b.frames) == len(sizes), "frames")
             assert [found for _, found in a.frames] == sent
             assert [found for _, found in b.frames] == sent
+
+    run(main())
+
+
+@both_loops
+def test_a_revoked_certificate_closes_the_link_and_is_let_in_no_more_until_it_is_renewed(
+    run: Runner, certs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        a, b = ends(certs, certs)
+        async with started(a, b):
+            a.transport.connect("b")
+            b.transport.connect("a")
+            await until(lambda: connected(a, b), "connected")
+            a.transport.revoke({fingerprint_of(certs / "c.pem"): "site:c"})
+            assert connected(a, b)
+            a.transport.revoke({fingerprint_of(certs / "b.pem"): "site:b"})
+            await until(lambda: {end.events[-1][0] for end in (a, b)} == {"lost"}, "closed")
+            refused = a.transport.refusals[REVOKED]
+            a.transport.connect("b")
+            b.transport.connect("a")
+            await until(lambda: a.transport.refusals[REVOKED] > refused + 3, "refused again")
+            assert a.events == [("connected", "b"), ("lost", "b")]
+            assert f"a: it refuses us: {REVOKED}" in warnings(caplog)
+            add_certificates(CLUSTER, ["b"], certs, renew=True)
+            b.transport._certificates.refresh()  # as each few seconds
+            await until(lambda: connected(a, b), "connected with the new one")
 
     run(main())
 

@@ -4,10 +4,11 @@ change needs (the argument is in docs/epochs.md, "Grants").
 Such a change closes no epoch. It is done by the record that begins it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ordercast.core.epochs.layout import Layout
+from ordercast.core.senders import Senders, senders_by
 from ordercast.model.epochs import (
     AddGroup,
     Edit,
@@ -25,12 +26,14 @@ from ordercast.model.grants import (
     ADMIN,
     EVERY,
     ClientSubject,
+    Grants,
     grant_line,
     grants_told,
 )
 from ordercast.model.groups import Group
 
 MOST_REVOKED = 4_096  # certificates
+MOST_WITHDRAWN = 1_000  # grants to send, of epochs that are open
 
 _ABOUT_GRANTS = (Grant, Withdraw, UseGrants, RevokeCertificate)
 _OF_GROUPS = (AddGroup, JoinGroup, LeaveGroup, RemoveGroup)
@@ -66,7 +69,27 @@ def granted(layout: Layout, edits: Iterable[Edit]) -> Layout:
         raise ConfigError(
             f"certificates: {MOST_REVOKED} are revoked, which is the most: replace the authority"
         )
-    return replace(layout, grants=grants, revoked=revoked)
+    first = founds and all(not domain.after for domain in layout.domains.values())
+    withdrawn = layout.withdrawn if first else _withdrawn(layout, grants)
+    return replace(layout, grants=grants, revoked=revoked, withdrawn=withdrawn)
+
+
+def _withdrawn(layout: Layout, grants: Grants) -> dict[tuple[str, str], int]:
+    """The grants to send that are gone, and the last epoch that was open when they went."""
+    oldest, now = min(layout.domains, default=0), grants.sends()
+    found = {
+        pair: epoch
+        for pair, epoch in layout.withdrawn.items()
+        if epoch >= oldest and pair not in now
+    }
+    found |= dict.fromkeys((p for p in layout.grants.sends() if p not in now), layout.last_epoch)
+    return found if len(found) <= MOST_WITHDRAWN else {(EVERY, EVERY): layout.last_epoch}
+
+
+def senders_in(layout: Layout, epoch: int) -> Senders | None:
+    """Who may send in the epoch. None: every site, to every group."""
+    before = [pair for pair, upto in layout.withdrawn.items() if upto >= epoch]
+    return senders_by([*layout.grants.sends(), *before])
 
 
 def needed_for(edits: Iterable[Edit]) -> list[tuple[str, Group]]:
@@ -85,3 +108,25 @@ def why_not_granted(layout: Layout, subject: ClientSubject, edits: Iterable[Edit
     except NotGranted as error:
         return str(error)
     return ""
+
+
+class EpochSenders:
+    """State: who may send in each epoch, by the grants of the layout that was asked about last."""
+
+    def __init__(self) -> None:
+        self._grants: Grants | None = None
+        self._withdrawn: Mapping[tuple[str, str], int] | None = None
+        self._known: dict[int, Senders | None] = {}
+
+    def are_new(self, layout: Layout) -> bool:
+        """Whether this layout has other grants."""
+        return layout.grants is not self._grants or layout.withdrawn is not self._withdrawn
+
+    def of(self, layout: Layout, epoch: int) -> Senders | None:
+        if self.are_new(layout):
+            self._grants, self._withdrawn, self._known = layout.grants, layout.withdrawn, {}
+        if epoch not in self._known:
+            if len(self._known) > len(layout.domains):
+                self._known = {e: one for e, one in self._known.items() if e in layout.domains}
+            self._known[epoch] = senders_in(layout, epoch)
+        return self._known[epoch]

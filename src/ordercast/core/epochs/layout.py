@@ -132,6 +132,8 @@ class Layout:
     features: tuple[str, ...] = ()  # adopted: every site has a program that knows them
     grants: Grants = field(default_factory=Grants)
     revoked: Mapping[str, str] = field(default_factory=dict)  # certificates, and whom they name
+    # Grants to send that are gone (patterns of sites and groups), and the last epoch they count in.
+    withdrawn: Mapping[tuple[str, str], int] = field(default_factory=dict)
     # By name and group, the ticket under which a producer sends; and the last ticket ever given.
     producers: Mapping[tuple[str, Group], int] = field(default_factory=dict)
     last_ticket: int = 0

@@ -18,7 +18,8 @@ from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
-from ordercast.core.epochs.layout import Build, Domain, Layout, living, widened
+from ordercast.core.epochs.granting import EpochSenders
+from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import (
@@ -27,7 +28,6 @@ from ordercast.core.epochs.records import (
     Caught,
     Confirmed,
     EngineState,
-    EpochOpened,
     Filled,
     Folded,
     Kept,
@@ -35,6 +35,7 @@ from ordercast.core.epochs.records import (
     MemberRecord,
     Noted,
     Shown,
+    epoch_opened,
     in_epoch,
     in_frames,
     joined,
@@ -103,7 +104,8 @@ class Member:
         "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_wishes",
         "admission", "boot", "closings", "delivering", "detoured", "engines", "features", "flush",
         "folds", "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name",
-        "now", "options", "persisting", "position", "raft", "receipts", "sources", "window",
+        "now", "options", "persisting", "position", "raft", "receipts", "senders", "sources",
+        "window",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +137,7 @@ class Member:
         self.engines: dict[int, Engine] = {}
         self.window = Window(self)
         self._fence = Fence()
+        self.senders = EpochSenders()
         self.flush = Flusher(self, store, excludes=excluding and options.on_failure == "exclude")
         self.manager_at: Site | None = None  # the site that fed this one last
         # Frames that this site cannot take yet: of an epoch that it has not opened, or before
@@ -198,6 +201,7 @@ class Member:
         )
         if self.flush.excludes:  # incarnations change only with epochs
             engine.incarnation_of = self._incarnation_of
+        engine.senders = self.senders.of(self.layout, domain.epoch)
         self.window.number_on(engine)
         engine.flow.held = self._held
         for peer, congested in self._congested.items():
@@ -255,7 +259,12 @@ class Member:
         return True
 
     def domain(self, group: Group, members: Sequence[Site]) -> Domain:
-        return self.layout.taking(self.name, group, members)
+        """The domain that takes this site's messages to the group. Raises an Error if none does."""
+        domain = self.layout.taking(self.name, group, members)
+        senders = self.senders.of(self.layout, domain.epoch)
+        if senders is not None:
+            senders.require(self.name, group, members)
+        return domain
 
     def _engine(self, domain: Domain) -> Engine:
         engine = self.engines.get(domain.epoch)
@@ -413,6 +422,7 @@ class Member:
         self._end_engines(layout)
         self.persisting.append(Caught(folded))
         self._change(layout)
+        self._grant()
         self.flush.tell_log()
         self._wishes.answer(self.layout)
 
@@ -424,10 +434,22 @@ class Member:
             self._change(layout)
         else:
             self.layout = layout
+        if self.senders.are_new(layout):
+            self._grant()
         self.flush.folded(record)
         if isinstance(record, (Founded, Stored)):
             self._look_at_early()
         self._wishes.answer(self.layout)
+
+    def _grant(self) -> None:
+        """The table of grants is another: batches that waited for a grant are tried again."""
+        for epoch, engine in self.engines.items():
+            engine.grant(self.now, self.senders.of(self.layout, epoch))
+
+    def ungranted(self) -> list[tuple[Site, Group]]:
+        """The origins whose batches wait here, because they may not send to a group."""
+        engines = self.engines.values()
+        return [pair for e in engines if e.senders is not None for pair in e.senders.waiting]
 
     def _end_engines(self, layout: Layout) -> None:
         """Freeze engines whose epochs end. Their duties come before the record of the change."""
@@ -492,7 +514,7 @@ class Member:
                 continue
             at_home = self.name in domain.sites
             if at_home and epoch not in before.domains and not self.flush.stranger():
-                self.delivering.append(self._opened(before, domain))
+                self.delivering.append(epoch_opened(self, before, domain))
             if at_home or epoch in again:
                 openings[epoch] = self._first_checkpoint(domain, again.get(epoch, ()))
         return openings
@@ -502,30 +524,6 @@ class Member:
         epoch was closed with it. It delivers no more of its log."""
         leap = self.layout.count - before.count
         return leap > 1 and self.flush.excludes and self.name not in self.layout.roster
-
-    def _opened(self, before: Layout, domain: Domain) -> EpochOpened:
-        """What the application is told when an epoch opens. A site that returns without its store,
-        or after too long, joins its groups anew: it lacks some or all of their past."""
-        structure = domain.structure
-        fresh: tuple[Site, ...] = ()
-        if before.flushing is not None:
-            back = [site for site in before.lapsed if site in before.flushing.members]
-            fresh = (*before.flushing.fresh, *back)
-        if before.roster.get(self.name, self.incarnation) != self.incarnation:
-            fresh = (*fresh, self.name)
-        known = living(before.groups, dict.fromkeys(fresh, 0))
-        groups = tuple(structure.groups_at(self.name))
-        arrived = [
-            (group, tuple(site for site in sites if site not in known.get(group, ())))
-            for group, sites in structure.groups.items()
-            if known.get(group) != sites and group in before.groups
-        ]
-        return EpochOpened(
-            domain.epoch, self.position, domain.protocol, domain.builder, groups,
-            tuple(group for group in groups if self.name not in known.get(group, ())),
-            tuple(structure.groups.items()), domain.after,
-            tuple((group, sites) for group, sites in arrived if sites),
-        )  # fmt: skip
 
     def _sort_out(self, unplaced: Sequence[Batch]) -> dict[int, list[Batch]]:
         """Own batches by the epoch that will take them. Others wait for absent sites (all, if this

@@ -91,6 +91,7 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     producers: tuple[tuple[str, Group, int], ...] = ()
     last_ticket: int = 0
     opening_marks: dict[int, Included] = {}
+    withdrawn: tuple[tuple[str, str, int], ...] = ()
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -147,6 +148,7 @@ def pack_layout(layout: Layout) -> bytes:
             tuple((*pair, ticket) for pair, ticket in layout.producers.items()),
             layout.last_ticket,
             dict(layout.opening_marks),
+            tuple((*pair, epoch) for pair, epoch in layout.withdrawn.items()),
         )
     )
 
@@ -289,6 +291,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         packed.features,
         grants_told(packed.grants),
         packed.revoked,
+        {(sites, groups): epoch for sites, groups, epoch in packed.withdrawn},
         {(producer, group): ticket for producer, group, ticket in packed.producers},
         packed.last_ticket,
         packed.opening_marks,

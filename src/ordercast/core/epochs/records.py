@@ -6,10 +6,11 @@ and the record that finished it: deliveries in between may not have reached the 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 import msgspec
 
+from ordercast.core.epochs.layout import Domain, Layout, living
 from ordercast.core.epochs.returning import Rollback, Tail, last_number
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Note, Outbox, Passed, Record
@@ -189,3 +190,36 @@ def joined(one: MemberBox, other: MemberBox) -> MemberBox:
         counted=[*one.counted, *other.counted],
         mistakes=tuple({**dict(one.mistakes), **dict(other.mistakes)}.items()),
     )
+
+
+class _Opening(Protocol):
+    """A site that opens an epoch."""
+
+    name: Site
+    incarnation: int
+    position: int
+
+
+def epoch_opened(site: _Opening, before: Layout, domain: Domain) -> EpochOpened:
+    """What the application is told when an epoch opens. A site that returns without its store, or
+    after too long, joins its groups anew: it lacks some or all of their past."""
+    structure = domain.structure
+    fresh: tuple[Site, ...] = ()
+    if before.flushing is not None:
+        back = [one for one in before.lapsed if one in before.flushing.members]
+        fresh = (*before.flushing.fresh, *back)
+    if before.roster.get(site.name, site.incarnation) != site.incarnation:
+        fresh = (*fresh, site.name)
+    known = living(before.groups, dict.fromkeys(fresh, 0))
+    groups = tuple(structure.groups_at(site.name))
+    arrived = [
+        (group, tuple(member for member in members if member not in known.get(group, ())))
+        for group, members in structure.groups.items()
+        if known.get(group) != members and group in before.groups
+    ]
+    return EpochOpened(
+        domain.epoch, site.position, domain.protocol, domain.builder, groups,
+        tuple(group for group in groups if site.name not in known.get(group, ())),
+        tuple(structure.groups.items()), domain.after,
+        tuple((group, members) for group, members in arrived if members),
+    )  # fmt: skip

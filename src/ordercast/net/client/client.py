@@ -179,6 +179,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._link: DaemonConnection | None = None
         self._targets = KnownTargets(site)
         self._outgoing = ClientOutgoing(self._targets, self._send)
+        self._join = self._outgoing.join
         self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._named = NamedCalls(
@@ -237,6 +238,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
 
     async def _close(self) -> None:
         self._closed = True
+        self._outgoing.settle()  # nothing joins any more
         if self._giving_up is not None:
             self._giving_up.cancel()
         if self._link is not None:
@@ -269,6 +271,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         Away (the daemon has not answered for too long), or Error (the client is closed). Errors
         that only the site can find are raised by the receipt.
         """
+        if id is None and not headers:
+            receipt = self._join(group, payload)
+            if receipt is not None:
+                return receipt
         self._require_open()
         if id is not None:
             return await self._once(group, [payload], headers, id, since)
@@ -287,6 +293,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     ) -> ClientReceipt:
         """Send as `multicast` does, but do not wait. Raises WindowFull where there is no room, and
         otherwise as `multicast`."""
+        if not headers:
+            receipt = self._join(group, payload)
+            if receipt is not None:
+                return receipt
         self._require_open()
         outgoing = self._outgoing
         target = outgoing.target(group)
@@ -714,6 +724,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             if isinstance(told, NamedSubscription):
                 told.told(frame)
         elif isinstance(frame, Targets):
+            self._outgoing.settle()  # perhaps a group is gone
             self._targets.update(frame)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)

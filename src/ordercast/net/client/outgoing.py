@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from ordercast.core.batches import batch_bytes, extras_of, packed_body, without_extras
+from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
 from ordercast.model.errors import ConfigError, Error, WindowFull
@@ -23,10 +23,26 @@ from ordercast.net.admin.frames import (
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.requests import ClientReceipt, ClientRequest
 
+_ALONE = 2 * PER_MESSAGE  # what `batch_bytes` adds to a message that is sent alone
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
 
 Target = tuple[Group, tuple[Site, ...], tuple[Group, ...]]
 """A named group, or "" and listed sites; and the groups that the sites are the members of."""
+
+
+class _Quick:
+    """A request that small messages of this turn may join without being looked at one by one: so
+    many, of so many bytes. What they take is counted when `ClientOutgoing.settle` ends it."""
+
+    __slots__ = ("append", "group", "index", "last", "left", "room", "sent")
+
+    def __init__(self, sent: ClientRequest, group: Group, messages: int, room: int) -> None:
+        self.sent = sent
+        self.group = group
+        self.append = sent.payloads.append
+        self.index = sent.count - 1  # of the last message
+        self.last = self.index + messages  # the last index that there is room for
+        self.left = self.room = room  # bytes
 
 
 class ClientOutgoing:
@@ -43,6 +59,7 @@ class ClientOutgoing:
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self._uncut: list[ClientRequest] = []  # of this turn
         self._filling: dict[Target, ClientRequest] = {}  # those of them that may grow
+        self._quick: _Quick | None = None
         self._last = 0  # number
         self._answered = 0  # all up to this number are accepted or refused
         self._produces = False  # the daemon knows producers
@@ -76,6 +93,35 @@ class ClientOutgoing:
             extras = without_extras(extras)
         return batch_bytes(payloads, self._message_bytes, extras), extras.headers
 
+    def join(self, group: object, payload: object) -> ClientReceipt | None:
+        """Send one more message to the group that the last one went to, in the same turn. None:
+        this message must be looked at."""
+        quick = self._quick
+        if quick is None or group is not quick.group or type(payload) is not bytes:
+            return None
+        left, index = quick.left - len(payload) - _ALONE, quick.index + 1
+        if left < 0 or index > quick.last:
+            return None
+        quick.left, quick.index = left, index
+        quick.append(payload)
+        return ClientReceipt(quick.sent, index)
+
+    def settle(self) -> None:
+        """Count what has joined. Called before anything that looks at the counts."""
+        quick = self._quick
+        if quick is not None:
+            self._quick = None
+            size, sent = quick.room - quick.left, quick.sent
+            self._take(quick.index + 1 - sent.count, size)
+            sent.count = quick.index + 1
+            sent.size += size
+
+    def _quicken(self, sent: ClientRequest, group: Group) -> None:
+        messages = min(self._most[0] - self._under_way[0], _BATCH_MESSAGES - sent.count)
+        room = min(self._most[1] - self._under_way[1], _BATCH_BYTES - sent.size)
+        if messages > 0 and room > 0 and not self._waiting and self._message_bytes >= _BATCH_BYTES:
+            self._quick = _Quick(sent, group, messages, room)
+
     def add(
         self,
         target: Target,
@@ -87,6 +133,7 @@ class ClientOutgoing:
     ) -> ClientReceipt:
         """Room has been taken for it. Payloads of one turn to one target go together; with causal
         order only while nothing is sent to another one in between."""
+        self.settle()
         sent = None if whole else self._filling.get(target)
         if sent is None or sent.count >= _BATCH_MESSAGES or sent.size + size > _BATCH_BYTES:
             sent = self._begin(target)
@@ -94,7 +141,10 @@ class ClientOutgoing:
                 self._filling.pop(target, None)
             else:
                 self._filling[target] = sent
-        return ClientReceipt(sent, sent.add(payloads, size, headers))
+        receipt = ClientReceipt(sent, sent.add(payloads, size, headers))
+        if not (whole or target[1]):
+            self._quicken(sent, target[0])
+        return receipt
 
     def produce(
         self,
@@ -138,6 +188,7 @@ class ClientOutgoing:
             )
 
     def _begin(self, target: Target) -> ClientRequest:
+        self.settle()
         if not self._uncut:
             asyncio.get_running_loop().call_soon(self._cut)
         if self._causal:
@@ -148,6 +199,7 @@ class ClientOutgoing:
         return sent
 
     def _cut(self) -> None:
+        self.settle()
         uncut, self._uncut = self._uncut, []
         self._filling.clear()
         for sent in uncut:
@@ -183,6 +235,7 @@ class ClientOutgoing:
     # --- room -------------------------------------------------------------------------------------
 
     def _fits(self, count: int, size: int) -> bool:
+        self.settle()
         messages, taken = self._under_way
         most_messages, most_bytes = self._most
         return not messages or (messages + count <= most_messages and taken + size <= most_bytes)
@@ -246,6 +299,7 @@ class ClientOutgoing:
         self._count_answered()
 
     def rejected(self, number: int, error: Exception) -> None:
+        self.settle()
         sent = self.requests.pop(number, None)
         if sent is not None:
             if not sent.is_handed_over:
@@ -286,6 +340,7 @@ class ClientOutgoing:
 
     def unaccepted(self) -> str:
         """How many messages are not accepted, per target."""
+        self.settle()
         left: dict[str, int] = {}
         for sent in self.requests.values():
             if not sent.stage:
@@ -301,6 +356,7 @@ class ClientOutgoing:
         self._message_bytes = welcome.served.message_bytes
         self._causal = welcome.served.causal
         self._produces, self.takes_ids = welcome.produces, welcome.takes_ids
+        self.settle()
         self._uncut = []
         self._filling.clear()
         for sent in list(self.requests.values()):
@@ -337,6 +393,7 @@ class ClientOutgoing:
 
     def fail(self, error: Error, *, for_good: bool) -> None:
         """Nobody answers. What is not accepted is given up; the rest may still be heard of."""
+        self.settle()
         for sent in list(self.requests.values()):
             if not sent.stage:
                 self.rejected(sent.number, _unknown(error))

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from ordercast.model.envelope import HeaderRun, HeaderRuns
 from ordercast.model.groups import Group, Site
 from ordercast.net.admin.frames import ACCEPTED, ORDERED, STABLE, STAGES
@@ -104,14 +106,11 @@ class ClientRequest:
                 self.waiters = [entry for entry in self.waiters if entry[1] is not future]
 
 
-class ClientReceipt:
+class ClientReceipt(msgspec.Struct, frozen=True, eq=False):
     """How far one message has come."""
 
-    __slots__ = ("_index", "_sent")
-
-    def __init__(self, sent: ClientRequest, index: int) -> None:
-        self._sent = sent
-        self._index = index
+    _sent: ClientRequest
+    _index: int
 
     @property
     def group(self) -> Group:

@@ -75,6 +75,9 @@ class CombinedTransport(ABC):
     def retell(self, terms: Mapping[str, str], uses: tuple[str, ...]) -> None:
         self.inner.retell(terms, uses)
 
+    def revoke(self, revoked: Mapping[str, str]) -> None:
+        self.inner.revoke(revoked)
+
     def links(self) -> Sequence[LinkStatus]:
         return self.inner.links()
 

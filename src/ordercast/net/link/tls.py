@@ -24,6 +24,7 @@ from ordercast.net.link.complaints import LinkTrouble
 log = logging.getLogger("ordercast.net.tls")
 
 CERTIFICATE: Final = "its certificate is not accepted"
+REVOKED: Final = "its certificate is revoked"
 OUR_CERTIFICATE: Final = "it does not accept our certificate"
 WRONG_NAME: Final = "its certificate names another site"
 NO_TLS: Final = "no TLS"

@@ -68,7 +68,7 @@ from ordercast.net.link.peers import (
 from ordercast.net.link.pipes import Pipes, RelayCounts
 from ordercast.net.link.proof import REFUSED_WORD, Proof
 from ordercast.net.link.strangers import Strangers
-from ordercast.net.link.tls import Certificates, TlsConfig, TlsSession
+from ordercast.net.link.tls import REVOKED, Certificates, TlsConfig, TlsSession
 from ordercast.wire.codec import CODECS, Codec, FrameEncoder, WireFrame
 from ordercast.wire.lineage import StorePoint
 from ordercast.wire.pipes import PipeFrame, PipeOffered, PipeWanted
@@ -145,6 +145,7 @@ class Transport:
         self._on_detoured = on_detoured
         self._points = points
         self._certificates = Certificates(tls, identity.cluster, site) if tls else None
+        self._revoked: Mapping[str, str] = {}  # certificates, by fingerprint
         self._secret = secret
         self._instance = os.urandom(INSTANCE_BYTES)
         self._hellos = 0  # how many hellos were said
@@ -237,6 +238,20 @@ class Transport:
                     check_features(there.features, there.program, uses)
                 except LinkTrouble as trouble:
                     there.fail(trouble)
+
+    def revoke(self, revoked: Mapping[str, str]) -> None:
+        """These certificates, by fingerprint, are good no longer: let nobody in with one of them,
+        and close the connections of those who were."""
+        self._revoked = revoked
+        for connection in list(self._connections):
+            if connection.peer is not None and self._is_revoked(connection):
+                connection.fail(LinkTrouble(REVOKED))
+
+    def _is_revoked(self, connection: Connection) -> bool:
+        session = connection.session
+        return (
+            bool(self._revoked) and session is not None and session.fingerprint() in self._revoked
+        )
 
     def send(self, peer: Site, frames: Sequence[WireFrame]) -> None:
         """Send the frames in one write. Without a connection they are dropped, and the peer is
@@ -403,8 +418,11 @@ class Transport:
             except LinkTrouble:
                 connection.claimed = None  # its certificate has another name
                 raise
-        self._check_point(connection, hello)
+        if not self._is_revoked(connection):
+            self._check_point(connection, hello)
         try:
+            if self._is_revoked(connection):
+                raise LinkTrouble(REVOKED)
             check_hello(hello, self.identity, self.site, self._peers)
             codec = self._codecs[agreed_version(hello, self._codecs)]
             if connection.dialled not in (None, hello.site):

@@ -4,6 +4,7 @@ The table is that of the layout, and so changes with it; while the log has none,
 file. Refusals are counted for operators.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -14,17 +15,22 @@ from ordercast.model.grants import (
     EVERY,
     OBSERVE,
     READ,
+    SEND,
     SITE,
     TRUSTED,
     ClientSubject,
     Grants,
+    missing,
 )
 from ordercast.model.groups import Group, Site
+from ordercast.net.link.tls import REVOKED
 
+_log = logging.getLogger("ordercast.net.site")
+
+LOOKS: Final = 10  # in a row, after which a site that waits for a grant is refused
 MOST_COUNTED: Final = 1_000  # pairs of subject and act
 MOST_KNOWN: Final = 10_000  # answers that are remembered
 CONNECT: Final = "connect"  # counted as an act: a client that may do nothing
-REVOKED: Final = "its certificate is revoked"
 
 
 class Permits:
@@ -36,6 +42,8 @@ class Permits:
         self._layout = layout
         self._of_file = of_file
         self._known_of = of_file
+        # Sites whose messages to a group are not taken, and at how many looks in a row.
+        self._waiting: dict[tuple[Site, Group], int] = {}
         self._known: dict[tuple[ClientSubject, str, Group], bool] = {}
 
     @property
@@ -101,6 +109,17 @@ class Permits:
         key = (str(subject), act)
         if key in self.refused or len(self.refused) < MOST_COUNTED:
             self.refused[key] += 1
+
+    def look(self, waiting: Iterable[tuple[Site, Group]]) -> None:
+        """Messages of these sites to these groups are not taken here. A site that is found so again
+        and again is not just ahead of this one's records: it is refused."""
+        found = {pair: self._waiting.get(pair, 0) + 1 for pair in waiting}
+        for (site, group), looks in found.items():
+            if looks == LOOKS:
+                subject = ClientSubject(SITE, site)
+                self.count(subject, SEND)
+                _log.warning("not taken: %s", missing(subject, SEND, group))
+        self._waiting = found
 
     def told(self) -> list[dict[str, object]]:
         """The refusals, for a status."""

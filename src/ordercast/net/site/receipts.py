@@ -40,7 +40,8 @@ class Receipt(msgspec.Struct, frozen=True, eq=False):
 
     async def accepted(self) -> None:
         """Wait until it is durable here: a restart of this site goes on with it. Raises
-        UnknownGroup (its group was removed before it had its place), or Error (the site is closed).
+        UnknownGroup (its group was removed, or the grant of its site withdrawn and the epoch ended,
+        before it had its place), or Error (the site is closed).
         """
         await self._source.reached("accepted", self.group, self.seq)
 
@@ -80,7 +81,10 @@ class ReceiptSource:
 
 
 def refusal(group: Group, seq: int) -> UnknownGroup:
-    return UnknownGroup(f"message {seq} to {group} was not sent: that group was removed before")
+    return UnknownGroup(
+        f"message {seq} to {group} was not sent: before it had its place that group was removed, or"
+        " the grant to send there withdrawn"
+    )
 
 
 class Stages:

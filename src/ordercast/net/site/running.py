@@ -90,6 +90,7 @@ class RunningSite:
         self.started_ns = time.time_ns()
         self.core = self._open_core()
         self._used = self.core.layout.features  # as the transport was told
+        self._revoked = self.core.layout.revoked  # the same
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
@@ -261,6 +262,7 @@ class RunningSite:
     # --- starting and closing ---------------------------------------------------------------------
 
     async def start(self) -> None:
+        self.transport.revoke(self._revoked)
         await self.transport.start()
         self.driver.start()
         self.named.start()
@@ -396,6 +398,7 @@ class RunningSite:
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
         self.changes.look()
+        self.permits.look(self.core.ungranted())
 
     # --- what the transport tells -----------------------------------------------------------------
 
@@ -442,6 +445,9 @@ class RunningSite:
         if told or layout.features != self._used:
             self._used = layout.features
             self.transport.retell(self.terms(), layout.features)
+        if layout.revoked is not self._revoked:
+            self._revoked = layout.revoked
+            self.transport.revoke(layout.revoked)
         if self.core.lacks:
             self._stop(_too_old(self.core))
         for call in list(self.on_layout):
