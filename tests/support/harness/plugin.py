@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["ORDERCAST_PURE"] = "1"  # as in conftest.py
     settings = config.stash[_settings] = tempfile.TemporaryDirectory(prefix="settings-")
     os.environ["XDG_CONFIG_HOME"] = settings.name  # no verb goes where the user's contexts say
-    config.stash[_checkout] = set(os.listdir(config.rootpath))
+    config.stash[_checkout] = {each.name for each in config.rootpath.iterdir()}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -42,8 +42,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     test's."""
     if hasattr(session.config, "workerinput"):
         return  # the process that hands out the tests looks, when all have ended
-    new = set(os.listdir(session.config.rootpath)) - session.config.stash[_checkout]
-    left = sorted(name for name in new - {"build", "dist", "out"} if not name.startswith("."))
+    now = {each.name for each in session.config.rootpath.iterdir()}
+    before: set[str] = session.config.stash[_checkout]
+    left = sorted(
+        name for name in now - before - {"build", "dist", "out"} if not name.startswith(".")
+    )
     if left:
         print(f"\ntests left in the checkout: {', '.join(left)}", file=sys.stderr)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
