@@ -178,7 +178,7 @@ def test_the_history_is_written_and_judged_the_same(
     assert main(["sim", FIGURE_3, *SMALL, "--history", str(folder)]) == 0  # replaces a history
 
 
-def test_a_violation_exits_with_1_and_prints_the_line_that_replays_it() -> None:
+def test_a_violation_exits_with_1_and_prints_the_line_that_replays_it(tmp_path: Path) -> None:
     mutant = """
 from ordercast.core.engine import Engine
 deliver = Engine.drain
@@ -188,11 +188,11 @@ def drain(self):
     return box
 Engine.drain = drain
 """
-    done = run("sim", FIGURE_3, *SMALL, code=mutant)
+    done = run("sim", FIGURE_3, *SMALL, code=mutant, at=tmp_path)
     assert done.returncode == 1
     assert "VIOLATION    positions" in done.stdout
     assert f"replay       ordercast sim {FIGURE_3} --messages 50 --seed 1\n" in done.stdout
-    told = json.loads(run("sim", FIGURE_3, *SMALL, "--json", code=mutant).stdout)
+    told = json.loads(run("sim", FIGURE_3, *SMALL, "--json", code=mutant, at=tmp_path).stdout)
     assert told["violations"][0]["check"] == "positions"
     assert told["violations"][0]["witness"]["delivery"]["position"] == 4
 

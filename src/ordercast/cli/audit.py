@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.cli.audit_follow import follow_arguments, require_follow, run_follow
+from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, coloured, verdict_words
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.spark_options import (
@@ -169,7 +170,8 @@ def as_text(found: dict[str, Any]) -> str:
     runs = f" in {found['runs']:,} runs" if found["runs"] > 1 else ""
     lines = [f"history      {size}{runs}, judged in {found['seconds']:.1f} s"]
     for name, count in found["checks"].items():
-        lines.append(f"{name:<16} {count:,}" if count else f"{name:<16} ok")
+        shown = coloured(f"{count:,}", BAD_WORDS) if count else coloured("ok", GOOD_WORDS)
+        lines.append(f"{name:<16} {shown}")
         if name in found["witnesses"]:
             lines.append(f"    {json.dumps(found['witnesses'][name])}")
     if told:
@@ -180,5 +182,5 @@ def as_text(found: dict[str, Any]) -> str:
         lines.append(
             f"not finished {', '.join(found['truncated'])}: the witness may not be smallest"
         )
-    lines.append("verdict      " + ("no violation" if found["ok"] else "VIOLATIONS"))
+    lines.append(f"verdict      {verdict_words('' if found['ok'] else 'VIOLATIONS')}")
     return "\n".join(lines)

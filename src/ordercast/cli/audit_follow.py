@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.cli.colours import BAD_WORDS, coloured, verdict_words
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, whole_number
 from ordercast.cli.requests import seconds
 from ordercast.cli.runtime import print_line
@@ -155,7 +156,8 @@ def _tell(args: argparse.Namespace, verdict: "LiveVerdict") -> None:
         print_line(verdict.as_json())
         return
     for alert in verdict.alerts:
-        print(f"ALERT        {alert.check} {alert.count:,}: {json.dumps(alert.witness)}")
+        sign = coloured("ALERT", BAD_WORDS)
+        print(f"{sign}        {alert.check} {alert.count:,}: {json.dumps(alert.witness)}")
     print(as_line(verdict), flush=True)
 
 
@@ -165,7 +167,7 @@ def as_line(verdict: "LiveVerdict") -> str:
     wrong = [f"{name} {count:,}" for name, count in found["checks"].items() if count]
     parts = [
         f"{found['rows']:,} deliveries of {found['messages']:,} messages at {found['sites']} sites",
-        "no violation" if found["ok"] else f"VIOLATIONS: {', '.join(wrong)}",
+        verdict_words("" if found["ok"] else f"VIOLATIONS: {', '.join(wrong)}"),
     ]
     if found["truncated"]:
         parts.append(f"inexact: {', '.join(found['truncated'])}")

@@ -55,6 +55,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--port", metavar="N", type=_port, default=PORT, help=f"0: a free one (default: {PORT})"
     )
     parser.add_argument(
+        "--figures", metavar="DIR",
+        help="show what 'ordercast audit --follow --figures DIR' writes beside the cluster",
+    )  # fmt: skip
+    parser.add_argument(
         "--papers", metavar="DIR",
         help="where 'ordercast reproduce' has written (default: out, if it has)",
     )  # fmt: skip
@@ -88,6 +92,12 @@ def run(args: argparse.Namespace) -> int:
     _show(dashboard, args)
     if args.control and dashboard.controls is None:
         raise UsageError("--control goes with a cluster")
+    if args.figures is not None:
+        if dashboard.sampler is None:
+            raise UsageError("--figures goes with a cluster or a scenario")
+        from ordercast.web.stream_figures import StreamFigures
+
+        dashboard.figures = StreamFigures(Path(args.figures))
     with listen(args.host, args.port) as found:
         url = address(found, access)
         told = f"{url}/login#{access.token}" if access.token else url

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ordercast.check.report import check_history
 from ordercast.cli.audit import as_text
+from ordercast.cli.colours import GOOD_WORDS, coloured, verdict_words
 from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
@@ -257,14 +258,15 @@ def _verdict(found: dict[str, Any], lacking: ConfigError | None) -> list[str]:
     """The audit's, with what each check means; with witnesses when something is wrong."""
     if not found["ok"]:
         return [as_text(found)]
-    lines = [f"{check:<16} ok   {MEANING[check]}" for check in found["checks"]]
+    ok = coloured("ok", GOOD_WORDS)
+    lines = [f"{check:<16} {ok}   {MEANING[check]}" for check in found["checks"]]
     judge = "on Spark" if lacking is None else "in memory"
     return [
         f"Judged {judge}: {found['rows']:,} deliveries of {found['messages']:,} messages at"
         f" {found['sites']} sites.",
         "",
         *lines,
-        "verdict          no violation",
+        f"verdict          {verdict_words()}",
     ]
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, WARNING_WORDS, coloured
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.runtime import cluster_arguments, cluster_of, elsewhere, table_lines
-from ordercast.cli.screen import coloured, has_colours
 from ordercast.net.client.destinations import LocalDestination
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ example:
 exit code: 0 when nothing is wrong (there may be warnings), 1 when something is"""
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
-_COLOURS = {OK: "green", WARNING: "yellow", WRONG: "red"}
+_COLOURS = {OK: GOOD_WORDS, WARNING: WARNING_WORDS, WRONG: BAD_WORDS}
 _LEAST_DISK = 1 << 30  # bytes
 _CLOCKS_S = 1.0  # clocks that differ by more make logs of two sites hard to read together
 
@@ -193,10 +193,8 @@ def _lines(findings: list[Diagnosis]) -> list[str]:
     lines = table_lines([(finding.level, finding.about, finding.found) for finding in findings])
     told = []
     for line, finding in zip(lines, findings, strict=True):
-        shown = line
-        if has_colours():
-            shown = coloured(finding.level, _COLOURS[finding.level]) + line[len(finding.level) :]
-        told.append(shown)
+        level = coloured(finding.level, _COLOURS[finding.level])
+        told.append(level + line[len(finding.level) :])
         if finding.cure:
             told.append(f"         -> {finding.cure}")
     return told

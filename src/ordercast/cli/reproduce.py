@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, WARNING_WORDS, coloured
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.spark_options import engine, engine_argument, spark_arguments
 from ordercast.cli.sweep import keeping, progress
@@ -33,6 +34,7 @@ names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-load,
        scale-forest"""
 
 
+_COLOURS = {"agrees": GOOD_WORDS, "partly": WARNING_WORDS, "differs": BAD_WORDS}
 _WIDTH = 84  # of the lines below a statement
 
 
@@ -102,7 +104,8 @@ def _tell(done: "Reproduced") -> None:
     print(f"{done.name}: {done.points:,} points, {done.runs:,} runs, {done.seconds:.1f} s{kind}")
     for finding in done.findings:
         whose = "" if finding.kind == "claim" else f" ({finding.kind})"
-        print(f"  {finding.verdict:8}  {finding.statement}{whose}")
+        judged = coloured(f"{finding.verdict:8}", _COLOURS.get(finding.verdict, ""))
+        print(f"  {judged}  {finding.statement}{whose}")
         print(textwrap.indent(textwrap.fill(finding.measured, _WIDTH), " " * 12))
     if done.failed:
         print(f"  {len(done.failed):,} runs failed, the first: {done.failed[0].error}")

@@ -1,23 +1,11 @@
-"""A terminal as a screen: text that is drawn again in place, and colours for a few words."""
+"""A terminal as a screen: text that is drawn again in place."""
 
-import os
 import shutil
 import sys
 from types import TracebackType
 
 _OTHER, _BACK = "\x1b[?1049h", "\x1b[?1049l"  # the terminal's second screen, and back
 _HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
-_COLOURS = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m"}
-_PLAIN = "\x1b[0m"
-
-
-def has_colours() -> bool:
-    """Whether standard output is a terminal, and its user has not asked for plain text."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def coloured(text: str, colour: str) -> str:
-    return f"{_COLOURS[colour]}{text}{_PLAIN}"
 
 
 class Screen:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ordercast.cli.colours import verdict_words
 from ordercast.cli.command import (
     GOOD,
     INCOMPLETE,
@@ -189,8 +190,9 @@ def as_text(result: SimResult, config: SimConfig) -> str:
     ]
     if result.ok:
         judged = result.sent or not config.messages
-        lines.append("verdict      no violation" if judged else _NOTHING_SENT)
+        lines.append(f"verdict      {verdict_words()}" if judged else _NOTHING_SENT)
         return "\n".join(lines)
-    lines += [f"VIOLATION    {found.check}: {found.witness}" for found in result.violations]
+    wrong = verdict_words("VIOLATION")
+    lines += [f"{wrong}    {found.check}: {found.witness}" for found in result.violations]
     lines.append(f"replay       {result.replay}")
     return "\n".join(lines)

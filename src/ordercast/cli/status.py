@@ -7,6 +7,7 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, WARNING_WORDS, coloured
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
 from ordercast.cli.destination import destination
 from ordercast.cli.runtime import (
@@ -18,13 +19,13 @@ from ordercast.cli.runtime import (
     print_line,
     table_lines,
 )
-from ordercast.cli.screen import Screen, coloured, has_colours
+from ordercast.cli.screen import Screen
 from ordercast.net.client.destinations import Destination, LocalDestination
 
 if TYPE_CHECKING:
     from ordercast.net.client.overview import Overview, SiteOverview
 
-_COLOURS = {"up": "green", "unwell": "yellow", "down": "red"}
+_COLOURS = {"up": GOOD_WORDS, "unwell": WARNING_WORDS, "down": BAD_WORDS}
 _WELL = ("up", "elsewhere", "retired")
 EVERY_S = 2.0
 
@@ -108,9 +109,8 @@ _COLUMNS = (
 
 def as_table(found: dict[str, dict[str, Any]], view: "Overview") -> str:
     lines = table_lines([_COLUMNS, *map(_row, view.sites.values())])
-    if has_colours():
-        states = [site.state for site in view.sites.values()]
-        lines[1:] = [_painted(*each) for each in zip(lines[1:], states, strict=True)]
+    states = [site.state for site in view.sites.values()]
+    lines[1:] = [_painted(*each) for each in zip(lines[1:], states, strict=True)]
     for site in view.sites.values():
         lines.extend(f"{site.site}: {told}" for told in (*site.reasons, *site.warnings))
         lines.extend(

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ordercast.cli.colours import verdict_words
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.spark_options import engine, engine_argument, spark_arguments
@@ -124,7 +125,7 @@ def as_text(result: "SweepResult") -> str:
         lines.append(f"  replay: {notes['replay']}")
     if result.audit is not None:
         checks = ", ".join(f"{n:,} {name}" for name, n in result.audit.checks.items() if n)
-        found = f"VIOLATIONS: {checks}" if checks else "no violation"
+        found = verdict_words(f"VIOLATIONS: {checks}" if checks else "")
         lines.append(f"\naudit of {result.audit.rows:,} deliveries in all runs: {found}")
     if result.unreached:
         lines.append(

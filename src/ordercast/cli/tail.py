@@ -3,28 +3,37 @@
 import argparse
 import asyncio
 import base64
+from bisect import bisect_right
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
 from ordercast.cli.command import GOOD, MISSING, UsageError, whole_number
 from ordercast.cli.destination import destination
 from ordercast.cli.runtime import cluster_arguments, print_line, say
+from ordercast.model.errors import Forgotten
 from ordercast.model.names import nearest
 from ordercast.net.client.destinations import Destination, LocalDestination
+
+if TYPE_CHECKING:
+    from ordercast.net.client.client import Client
+
+_MOST = 1 << 63
 
 DESCRIPTION = """\
 Print the deliveries of a running site in order, and then what comes, until Ctrl-C.
 Where an epoch opens, or deliveries are taken back, a line says so (with --json, an
 object "opened" or "rollback"); --count does not count those. Headers stand behind the
 message, as [NAME=VALUE]. It only looks on: it confirms nothing, and nobody waits for
-it."""
+it. With --times two more columns follow the position: when the message was delivered
+(logged at this site, as 'ordercast export' has it) and when it was sent, each by the
+clock of its site; - where a time is not kept."""
 
 EXAMPLE = """\
 example:
   ordercast tail cluster.toml --site a --start 1
-  ordercast tail cluster.toml --site a --group alpha
+  ordercast tail cluster.toml --site a --group alpha --times
   ordercast tail cluster.toml --site a --count 10 --json"""
 
 
@@ -51,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--times",
         action="store_true",
-        help="show when each message was sent, by the clock of its origin (--json always does)",
+        help="show when each message was delivered here and when it was sent (--json always does)",
     )
 
 
@@ -73,17 +82,53 @@ async def _tail(place: Destination, args: argparse.Namespace) -> None:
         for group in args.group or ():
             if group not in client.groups:  # it may have been there, or come
                 say(f"there is no group {group!r} now{nearest(group, client.groups)}")
+        times = _Times(client)
         async for item in client.deliveries(args.start, observe=True):
             if args.group and not _is_of(item, args.group):
                 continue
             if args.json:
-                print_line(_as_json(item))
+                print_line(_as_json(item, await times.of(item)))
+            elif args.times:
+                print(_as_text(item, await times.of(item)), flush=True)
             else:
-                print(_as_text(item, times=args.times), flush=True)
+                print(_as_text(item), flush=True)
             if left is not None and not (_is_opening(item) or _is_rollback(item)):
                 left -= 1
                 if not left:
                     return
+
+
+class _Times:
+    """When messages were delivered. State: the last answer. One answer has many messages; live,
+    each message is asked for."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._known: list[tuple[int, int, int]] = []
+
+    async def of(self, item: Any) -> int:
+        """Nanoseconds since 1970; 0: not known."""
+        if _is_rollback(item):
+            self._known = []  # its positions are given again
+        if _is_opening(item) or _is_rollback(item):
+            return 0
+        if (found := self._find(item.position)) is None:
+            self._known = await self._ask(item.position)
+            found = self._find(item.position)
+        return found or 0
+
+    def _find(self, position: int) -> int | None:
+        place = bisect_right(self._known, (position, _MOST, _MOST)) - 1
+        if place < 0:
+            return None
+        first, count, at_ns = self._known[place]
+        return at_ns if position < first + count else None
+
+    async def _ask(self, start: int) -> list[tuple[int, int, int]]:
+        try:
+            return await self._client.logged_times(start)
+        except Forgotten:  # since it was delivered to us
+            return []
 
 
 def _is_of(item: Any, groups: list[str]) -> bool:
@@ -106,7 +151,7 @@ def _is_rollback(item: Any) -> bool:
     return isinstance(item, Rollback)
 
 
-def _as_json(item: Any) -> dict[str, Any]:
+def _as_json(item: Any, delivered_ns: int) -> dict[str, Any]:
     if _is_rollback(item):
         return {"rollback": {**asdict(item), "annulled": [[p, *m] for p, m in item.annulled]}}
     if _is_opening(item):
@@ -118,6 +163,7 @@ def _as_json(item: Any) -> dict[str, Any]:
         "origin": item.origin,
         "incarnation": item.incarnation,
         "seq": item.seq,
+        "delivered_ns": delivered_ns,
     }
     payload = getattr(item, "payload", None)
     if payload is None:
@@ -142,7 +188,7 @@ def _json_headers(headers: dict[str, bytes]) -> dict[str, Any]:
     return {name: values for name, values in found.items() if values}
 
 
-def _as_text(item: Any, *, times: bool) -> str:
+def _as_text(item: Any, delivered_ns: int | None = None) -> str:
     if _is_rollback(item):
         count = len(item.annulled)
         which = "1 delivery is" if count == 1 else f"{count} deliveries are"
@@ -158,18 +204,20 @@ def _as_text(item: Any, *, times: bool) -> str:
         for name, value in item.headers.items():
             shown += f"\t[{name}={_shown(value)}]"
     group = ",".join(getattr(item, "groups", ())) or item.group
-    sent = f"{_time(getattr(item, 'sent_ns', 0))}\t" if times else ""
-    return f"{item.position}\t{sent}{group}\t{item.origin}:{item.seq}\t{shown}"
+    times = ""
+    if delivered_ns is not None:
+        times = f"{_time(delivered_ns)}\t{_time(getattr(item, 'sent_ns', 0))}\t"
+    return f"{item.position}\t{times}{group}\t{item.origin}:{item.seq}\t{shown}"
 
 
-def _time(sent_ns: int) -> str:
+def _time(at_ns: int) -> str:
     """In UTC, to the microsecond; a clock may say what is no date of ours."""
-    if not sent_ns:
+    if not at_ns:
         return "-"
     try:
-        found = datetime.fromtimestamp(sent_ns / 1e9, UTC)
+        found = datetime.fromtimestamp(at_ns / 1e9, UTC)
     except (ValueError, OverflowError, OSError):
-        return f"{sent_ns} ns"
+        return f"{at_ns} ns"
     return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

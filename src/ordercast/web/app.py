@@ -36,6 +36,7 @@ from ordercast.web.epoch_line import STYLE as EPOCHS
 from ordercast.web.feed import Sampler
 from ordercast.web.forest_picture import STYLE as FOREST
 from ordercast.web.runs import ParseLine, Runs
+from ordercast.web.stream_figures import StreamFigures
 from ordercast.web.witness_picture import STYLE as WITNESS
 
 _DIAGRAMS = Response(DIAGRAM + FOREST + EPOCHS + WITNESS, media_type="text/css")
@@ -55,6 +56,7 @@ class Dashboard:
     controls: Controls | None = None  # None: the page only looks
     groups: str = ""  # the groups of the subject, for the planner
     papers: Path | None = None  # where 'ordercast reproduce' has written
+    figures: StreamFigures | None = None  # of 'ordercast audit --follow --figures'
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)  # one computation at a time
 
     def shown(self) -> list[str]:
@@ -72,12 +74,18 @@ def make_app(dashboard: Dashboard) -> Starlette:
         *_replay_routes(dashboard),
         *_planner_routes(dashboard),
         *_papers_routes(dashboard),
-        *(cluster_routes(dashboard.sampler, dashboard.controls) if dashboard.sampler else ()),
+        *_cluster_routes(dashboard),
     ]
     if dashboard.controls is not None and not dashboard.access.token:
         raise ValueError("controls need a token")
     guard = Middleware(PageGuard, access=dashboard.access)
     return Starlette(routes=routes, middleware=[guard], lifespan=_lifespan(dashboard))
+
+
+def _cluster_routes(dashboard: Dashboard) -> list[BaseRoute]:
+    if dashboard.sampler is None:
+        return []
+    return cluster_routes(dashboard.sampler, dashboard.controls, dashboard.figures)
 
 
 def _lifespan(dashboard: Dashboard) -> Callable[[Starlette], Any]:

@@ -1,5 +1,6 @@
 """The addresses of the Cluster page: samples as a stream of events, pictures, one site."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -13,11 +14,14 @@ from ordercast.web import cluster_view
 from ordercast.web.answers import answers, body_of, number_of
 from ordercast.web.controls import Controls
 from ordercast.web.feed import Sampler
+from ordercast.web.stream_figures import StreamFigures
 
 _WIDTHS = (240, 4000)
 
 
-def cluster_routes(sampler: Sampler, controls: Controls | None) -> list[BaseRoute]:
+def cluster_routes(
+    sampler: Sampler, controls: Controls | None, figures: StreamFigures | None
+) -> list[BaseRoute]:
     @answers
     async def first(_request: Request) -> Response:
         found = cluster_view.first(await sampler.once(), sampler)
@@ -39,12 +43,21 @@ def cluster_routes(sampler: Sampler, controls: Controls | None) -> list[BaseRout
         view, name = await sampler.once(), request.query_params.get("site", "")
         if name not in view.sites:
             raise ConfigError(f"there is no site {name!r}{nearest(name, view.sites)}")
-        return JSONResponse(cluster_view.site_detail(view, name))
+        told = figures.of_site(name) if figures is not None else []
+        return JSONResponse({**cluster_view.site_detail(view, name), "stream": told})
+
+    @answers
+    async def stream(_request: Request) -> Response:
+        if figures is None:
+            return JSONResponse(None)
+        await asyncio.to_thread(figures.look)
+        return JSONResponse(figures.told())
 
     async def samples(_request: Request) -> Response:
         return StreamingResponse(_events(sampler), media_type="text/event-stream")
 
     return [
+        Route("/api/cluster/stream", stream),
         Route("/api/cluster", first),
         Route("/api/cluster/pictures", pictures),
         Route("/api/cluster/site", site),

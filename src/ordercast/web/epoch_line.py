@@ -8,6 +8,7 @@ from ordercast.plan.svg import drawing, tag, title, words
 
 _HEIGHT, _LINE, _MARGIN = 74, 46, 52
 _APART = 64  # pixels between two labels
+_VIRTUAL_NS = 10**15  # 1970, twelfth of January: no clock of today says less
 
 STYLE = """\
 .ep-line{stroke:var(--life,#aab8c8);stroke-width:2}
@@ -45,7 +46,6 @@ def _spread(xs: list[float], width: int) -> list[float]:
 
 
 def _passage(passage: EpochPassage, x: float, longest: float) -> Iterator[str]:
-    at = datetime.fromtimestamp(passage.at_ns / 1e9, UTC)
     pause = "" if passage.pause_ms is None else f"{passage.pause_ms:,.0f} ms"
     told = f"epoch {passage.epoch}: {passage.reason or 'start'}; pause {pause or 'not known'}"
     parts = [title(told)]
@@ -58,6 +58,20 @@ def _passage(passage: EpochPassage, x: float, longest: float) -> Iterator[str]:
         tag("circle", class_="ep-mark", cx=x, cy=_LINE, r=6.0),
         words(f"{passage.epoch}", x, _LINE - 14, class_="ep-words", text_anchor="middle"),
         words(pause, x, _LINE - 28, class_="ep-time", text_anchor="middle"),
-        words(f"{at:%H:%M:%S}", x, _LINE + 22, class_="ep-time", text_anchor="middle"),
+        words(
+            _time(passage.at_ns),
+            x,
+            _LINE + 22,
+            class_="ep-time",
+            text_anchor="middle",
+            data_at=passage.at_ns,
+        ),
     ]
     yield tag("g", *parts, data_epoch=passage.epoch)
+
+
+def _time(at_ns: int) -> str:
+    """In UTC; a page writes its own time there. A simulated run begins at 0."""
+    if at_ns < _VIRTUAL_NS:
+        return f"{at_ns / 1e6:,.0f} ms"
+    return f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%H:%M:%S}"

@@ -128,7 +128,8 @@ class _Drawn:
         yield tag("g", *parts, class_=kind, data_site=site, tabindex=0, role="button")
         if rates and self.shape.parent[site] is not None and not box.stub:
             inner = site in self.above  # an edge begins below it: the rate stands at its side
-            at = (x + width + 5, y + height / 2 + 4) if inner else (x + width / 2, y + height + 14)
+            beside = x + width + (9 if site in self.extra else 5)
+            at = (beside, y + height / 2 + 4) if inner else (x + width / 2, y + height + 14)
             anchor = "start" if inner else "middle"
             yield words("", *at, class_="fo-rate", text_anchor=anchor, data_rate=site)
 

@@ -34,13 +34,17 @@ async def read(client: Client) -> None:
 
 async def look_on(client: Client) -> None:
     """Of alpha only: what is not granted is withheld, and so nothing comes. The message of another
-    group, which everybody may look at here, comes in its place."""
+    group, which everybody may look at here, comes in its place. Nor is a time told of the first
+    message, which is alpha's."""
+    timed = [position for position, *_ in await client.logged_times(1)]
     watching = client.deliveries(1, observe=True)
     try:
         async for item in watching:
             if getattr(item, "group", "") == "alpha":
+                assert timed[0] == 1
                 return
             if getattr(item, "group", "") == "open":
+                assert timed[0] > 1
                 raise NotGranted("has no grant observe:alpha")
     finally:
         await watching.aclose()

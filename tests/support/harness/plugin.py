@@ -21,6 +21,7 @@ from support.harness import children, loops
 
 _watch = pytest.StashKey[children.Watch]()
 _settings = pytest.StashKey["tempfile.TemporaryDirectory[str]"]()
+_checkout = pytest.StashKey[set[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,6 +34,22 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["ORDERCAST_PURE"] = "1"  # as in conftest.py
     settings = config.stash[_settings] = tempfile.TemporaryDirectory(prefix="settings-")
     os.environ["XDG_CONFIG_HOME"] = settings.name  # no verb goes where the user's contexts say
+    config.stash[_checkout] = {each.name for each in config.rootpath.iterdir()}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tests write into directories of their own. Caches and the folders of .gitignore are no
+    test's."""
+    if hasattr(session.config, "workerinput"):
+        return  # the process that hands out the tests looks, when all have ended
+    now = {each.name for each in session.config.rootpath.iterdir()}
+    before: set[str] = session.config.stash[_checkout]
+    left = sorted(
+        name for name in now - before - {"build", "dist", "out"} if not name.startswith(".")
+    )
+    if left:
+        print(f"\ntests left in the checkout: {', '.join(left)}", file=sys.stderr)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

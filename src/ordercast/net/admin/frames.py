@@ -221,6 +221,15 @@ class IdMarkRequest(Packed, frozen=True, tag=18):
     group: Name
 
 
+class TimesRequest(Packed, frozen=True, tag=19):
+    """When the site logged the batches from the one that holds `start` on, by its own clock. The
+    answer's body is JSON: [position, messages, nanoseconds since 1970] of each batch that the
+    client may look at."""
+
+    id: Ordinal
+    start: Ordinal
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -240,6 +249,7 @@ ClientFrame: TypeAlias = (
     | Produce
     | SendById
     | IdMarkRequest
+    | TimesRequest
 )
 
 
@@ -280,6 +290,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     served: ServedCluster
     produces: bool = False  # it takes `Produce`
     takes_ids: bool = False  # it takes `SendById` and `IdMarkRequest`
+    tells_times: bool = False  # it takes `TimesRequest`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):

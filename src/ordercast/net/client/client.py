@@ -44,6 +44,7 @@ from ordercast.net.admin.frames import (
     StatusRequest,
     SubscribedBatches,
     Targets,
+    TimesRequest,
     TurnGiven,
     Welcome,
     Withheld,
@@ -597,6 +598,19 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         found: dict[str, Any] = msgspec.json.decode(await self._ask(number, StatusRequest(number)))
         return found
 
+    async def logged_times(self, start: int) -> list[tuple[int, int, int]]:
+        """When the daemon's site logged its deliveries, from position `start` on: as many as one
+        answer takes, each with the position of its first message, its number of messages, and the
+        site's clock in nanoseconds since 1970. Empty where no times are kept. Raises Forgotten,
+        NotGranted, Away, or Error (the client is closed)."""
+        require_number(start, "start", 1)
+        self._require_open()
+        if not self._outgoing.tells_times:
+            return []
+        number = self._next_id()
+        body = await self._ask(number, TimesRequest(number, start))
+        return msgspec.json.decode(body, type=list[tuple[int, int, int]])
+
     async def exchange_digests(
         self, group: Group, digest: ReplicaDigest | None, alarm: str
     ) -> list[tuple[Site, ReplicaDigest]]:
@@ -650,7 +664,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
                 del self._subscriptions[subscription.number]
                 subscription.failed(other)
         for question, answer in list(self._calls.values()):
-            if isinstance(question, Confirm | DigestRequest) and not answer.done():
+            if isinstance(question, Confirm | DigestRequest | TimesRequest) and not answer.done():
                 answer.set_exception(gone)
         self.incarnation = 0
 

@@ -64,6 +64,7 @@ class ClientOutgoing:
         self._answered = 0  # all up to this number are accepted or refused
         self._produces = False  # the daemon knows producers
         self.takes_ids = False  # the daemon knows ids
+        self.tells_times = False  # the daemon takes `TimesRequest`
         # By producer and group: the number of its last message that was not rejected.
         self._produced: dict[tuple[str, Group], int] = {}
 
@@ -357,6 +358,7 @@ class ClientOutgoing:
         self._causal = welcome.served.causal
         self._produces, self.takes_ids = welcome.produces, welcome.takes_ids
         self.settle()
+        self.tells_times = welcome.tells_times
         self._uncut = []
         self._filling.clear()
         for sent in list(self.requests.values()):

@@ -36,6 +36,7 @@ from ordercast.net.admin.frames import (
     StatusRequest,
     Subscribe,
     Targets,
+    TimesRequest,
     TurnGiven,
     Unsubscribe,
     Watch,
@@ -57,6 +58,7 @@ from ordercast.net.site.running import RunningSite
 
 MOST_SUBSCRIPTIONS = 16  # the most of one connection
 MOST_QUESTIONS = 1_000  # of one connection, that are not answered
+MOST_TIMES = 4_096  # messages of one answer
 HELLO_S = 5.0
 
 Question: TypeAlias = (
@@ -68,6 +70,7 @@ Question: TypeAlias = (
     | ReaderReset
     | ReaderRemoval
     | IdMarkRequest
+    | TimesRequest
 )
 """A frame that is answered by its id."""
 
@@ -272,6 +275,7 @@ class ClientConnection:
                 ),
                 produces=True,
                 takes_ids=True,
+                tells_times=True,
             )
         )
         codec = ADMIN_CODECS[version]
@@ -358,6 +362,8 @@ class ClientConnection:
                 self.tell_targets(targets_of(self.site.core.layout))
             elif isinstance(frame, IdMarkRequest):
                 body = msgspec.json.encode(await self.site.ids.mark(frame.group))
+            elif isinstance(frame, TimesRequest):
+                body = msgspec.json.encode(await self._times(frame.start))
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)
@@ -367,3 +373,8 @@ class ClientConnection:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:
             self.wire.send(Answer(frame.id, body))
+
+    async def _times(self, start: int) -> list[tuple[int, int, int]]:
+        may_read = partial(self.desk.permits.may_read, self.subject, True)
+        times = await asyncio.to_thread(self.site.store.times, start, MOST_TIMES)
+        return [(at.position, at.messages, at.logged_ns) for at in times if may_read(at.group)]

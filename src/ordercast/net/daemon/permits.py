@@ -21,6 +21,7 @@ from ordercast.net.admin.frames import (
     SendById,
     StatusRequest,
     Subscribe,
+    TimesRequest,
     Watch,
 )
 from ordercast.net.site.permits import Permits
@@ -62,4 +63,6 @@ def _some(frame: ClientFrame) -> tuple[str, ...]:
         return (OBSERVE, READ) if frame.observe else (READ,)
     if isinstance(frame, Follow | ReadRange):
         return (READ,)
+    if isinstance(frame, TimesRequest):
+        return (OBSERVE, READ)
     return (OBSERVE, READ, ADMIN) if isinstance(frame, StatusRequest) else ()

@@ -19,7 +19,7 @@ from ordercast.model.histogram import Histogram
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.log_end import DeliveryQueue, Floor, LogItem, not_rolled_back
-from ordercast.net.store.reader import READ_BYTES
+from ordercast.net.store.reader import READ_BYTES, LoggedTime
 from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
 from ordercast.net.store.requests import RequestTable
 from ordercast.net.store.store import drawn
@@ -126,6 +126,10 @@ class MemoryStore:
 
     def bytes(self) -> int:
         return 0
+
+    def times(self, start: int, most_messages: int) -> list[LoggedTime]:  # noqa: ARG002  # as `Store`
+        """None: no times are kept without a file."""
+        return []
 
     def read(
         self, start: int, most_messages: int, most_bytes: int = READ_BYTES

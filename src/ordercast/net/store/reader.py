@@ -8,11 +8,13 @@ import sqlite3
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error, Forgotten
-from ordercast.model.messages import DeliveredBatch
+from ordercast.model.groups import Group
+from ordercast.model.messages import DeliveredBatch, Placed
 from ordercast.net.store.events import ENTERED, parse_opening, parse_rollback
 from ordercast.net.store.file import connect_to_read, logged_in, store_error, whole_from
 from ordercast.net.store.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, BatchRow
@@ -25,6 +27,15 @@ _LAST_OPENED = f"{_OPENED} ORDER BY n DESC LIMIT {START_OPENINGS}"
 _OPENED_AT = f"{_OPENED} AND position BETWEEN ? AND ? ORDER BY n"
 _ENTERED = f"SELECT position, detail FROM events WHERE kind = '{ENTERED}' ORDER BY n"
 _ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
+
+
+class LoggedTime(NamedTuple):
+    """When a batch was logged: `messages` of it, the first at `position`."""
+
+    position: int
+    messages: int
+    group: Group
+    logged_ns: int
 
 
 class LogReader:
@@ -46,6 +57,21 @@ class LogReader:
     ) -> list[DeliveredBatch]:
         """Batches from position `start` on, until one of the limits is reached. At least one, if
         there is any."""
+        return [
+            DeliveredBatch(row.position, row.epoch, placed, row.attempt)
+            for row, placed in self._rows(start, most_messages, most_bytes)
+        ]
+
+    def times(self, start: int, most_messages: int) -> list[LoggedTime]:
+        """When the batches were logged that `read` gives."""
+        return [
+            LoggedTime(row.position, row.messages, placed.batch.group, row.at_ns)
+            for row, placed in self._rows(start, most_messages, READ_BYTES)
+        ]
+
+    def _rows(
+        self, start: int, most_messages: int, most_bytes: int
+    ) -> list[tuple[BatchRow, Placed]]:
         try:
             with self._lock:
                 return self._read(max(start, 1), most_messages, most_bytes)
@@ -89,12 +115,12 @@ class LogReader:
             self._db = connect_to_read(self._path)
         return self._db
 
-    def _read(self, start: int, messages: int, size: int) -> list[DeliveredBatch]:
+    def _read(self, start: int, messages: int, size: int) -> list[tuple[BatchRow, Placed]]:
         db = self._connection()
         db.execute("BEGIN")  # so that all is read from one state of the file
         try:
             n = self._next[1] if self._next[0] == start else self._locate(db, start)
-            found: list[DeliveredBatch] = []
+            found: list[tuple[BatchRow, Placed]] = []
             rows = db.execute(_FROM, (n,))
             for values in rows:
                 row = BatchRow(*values)
@@ -103,7 +129,7 @@ class LogReader:
                 if (not found and row.position > start) or self._refers_to_gone(db, row):
                     raise self._forgotten(start, _first(db))
                 placed = logged_in(db, row, self._path)
-                found.append(DeliveredBatch(row.position, row.epoch, placed, row.attempt))
+                found.append((row, placed))
                 self._next = (row.position + row.messages, row.n + 1)
                 messages -= row.messages
                 size -= len(placed.batch.body)

@@ -37,7 +37,7 @@ from ordercast.net.store.file import (
 )
 from ordercast.net.store.formats import migrate, prepare
 from ordercast.net.store.ledger import Ledger
-from ordercast.net.store.reader import READ_BYTES, LogReader
+from ordercast.net.store.reader import READ_BYTES, LoggedTime, LogReader
 from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
 from ordercast.net.store.recovery import RecoveredState, recover
 from ordercast.net.store.requests import RequestTable
@@ -289,6 +289,11 @@ class Store:
         """Batches of the durable log, from the one that holds position `start`, until one of the
         limits is reached. At least one, if there is any. Callable from any thread."""
         return self._reader.read(start, most_messages, most_bytes)
+
+    def times(self, start: int, most_messages: int) -> list[LoggedTime]:
+        """When batches were logged, from the one that holds position `start`. Callable from any
+        thread."""
+        return self._reader.times(start, most_messages)
 
     def openings(self, start: int, end: int) -> list[EpochOpened]:
         """The epochs that opened at a position from `start` to `end`, as far as they are kept.

@@ -2,7 +2,7 @@
 import uPlot from "/static/uplot/uPlot.esm.js";
 
 const KEPT = 300;
-const COLOURS = ["--data", "--warn"];
+const COLOURS = ["--data", "--warn", "--vote"];
 
 export function chart(place, names, points) {
   let data = [];

@@ -1,5 +1,5 @@
 // Cluster: the forest with live rates, the sites, the groups, the epochs; a click shows more of a site.
-import { ask, by, bytes, drawing, latest, make, number, tell } from "/static/dom.js";
+import { ask, by, bytes, drawing, latest, make, number, tell, time } from "/static/dom.js";
 import { chart } from "/static/chart.js";
 
 const state = { shape: "", passages: -1, chosen: "", view: null, rows: new Map(), boxes: new Map(), rates: new Map(), edges: new Map() };
@@ -18,15 +18,20 @@ const pictures = latest(async () => {
   state.rates = new Map([...svg.querySelectorAll("[data-rate]")].map((e) => [e.dataset.rate, e]));
   state.edges = new Map([...svg.querySelectorAll(".fo-edge")].map((e) => [e.dataset.child, e]));
   by("timeline").replaceChildren(...(found.timeline ? [drawing(found.timeline)] : []));
+  for (const label of by("timeline").querySelectorAll("[data-at]")) if (Number(label.dataset.at) >= 1e15) write(label, clock(Number(label.dataset.at)));
   by("passages").replaceChildren(...found.passages.map(passage));
   if (!found.passages.length) by("passages").replaceChildren(make("li", {}, make("span", { class: "quiet" }, "None has opened since the daemons started.")));
   if (state.view) paint(state.view);
 });
 
+// A simulated run begins at 0; a cluster has the time of the day, here in the reader's zone.
+function clock(ns) {
+  return ns < 1e15 ? time(ns) : new Date(ns / 1e6).toLocaleTimeString("en-GB");
+}
+
 function passage(one) {
-  const at = new Date(Number(BigInt(one.at_ns) / 1000000n));
   const pause = one.pause_ms === null ? "" : `, pause ${number(one.pause_ms, 1)} ms`;
-  return make("li", { data: { epoch: one.epoch } }, make("time", {}, at.toLocaleTimeString("en-GB")), make("span", {}, `epoch ${one.epoch}: ${one.reason || "start"} (${one.protocol}, ${one.sites.length} sites${pause})`));
+  return make("li", { data: { epoch: one.epoch } }, make("time", {}, clock(Number(one.at_ns))), make("span", {}, `epoch ${one.epoch}: ${one.reason || "start"} (${one.protocol}, ${one.sites.length} sites${pause})`));
 }
 
 // --- what a sample changes: only what differs is written, so 200 sites cost little ------------------
@@ -141,6 +146,31 @@ function show(view) {
   if (state.chosen) detail();
 }
 
+// --- figures of the stream, window by window ----------------------------------------------------------
+
+const STREAM_MS = 3000;
+let streaming = 0, latencyChart = null, shownWindow = null;
+
+function since(start) {
+  const at = new Date(start * 1000), ago = Date.now() / 1000 - start;
+  return ago < 3600 ? `${at.toLocaleTimeString("en-GB")}, ${number(ago)} s ago` : at.toLocaleString("en-GB");
+}
+
+const stream = latest(async () => {
+  const found = await ask("/api/cluster/stream");
+  if (!found) { clearInterval(streaming); return; } // the server was given none
+  by("stream").hidden = false;
+  const rest = found.left_out ? `; ${number(found.left_out)} more lines are not shown` : "";
+  write(by("stream-note"), found.start === null ? `${found.folder} has no window yet` : `${found.folder}: a window of ten seconds, from ${since(found.start)}${rest}`);
+  if (found.start === shownWindow) return;
+  shownWindow = found.start;
+  const points = found.points.map(([t, , p50, p99, lag]) => [t, p50, p99, lag]);
+  if (!latencyChart) latencyChart = chart(by("latency-chart"), ["highest p50, ms", "highest p99, ms", "highest lag, ms"], points);
+  else points.forEach((point) => latencyChart.add(point));
+  by("stream-lines").tBodies[0].replaceChildren(...found.lines.map((line) => make("tr", { data: { site: line.site } },
+    make("td", {}, line.group), make("td", {}, line.site), ...[line.rate, line.load, line.latency_p50_ms, line.latency_p99_ms, line.latency_max_ms, line.behind, line.lag_ms].map((value) => make("td", { class: "n" }, number(value, 1))))));
+});
+
 // --- one site ---------------------------------------------------------------------------------------
 
 const detail = latest(async () => {
@@ -157,6 +187,7 @@ const detail = latest(async () => {
     ["not stable", number(site.unstable)], ["waits for", site.unstable_by.join(", ")], ["queued", number(site.queued)],
     ["fullest queue", site.fullest.limit ? `${site.fullest.name}: ${number(site.fullest.value)} of ${number(site.fullest.limit)}` : ""],
     ["store", site.store_bytes ? bytes(site.store_bytes) : ""], ["version", site.version], ["clients", site.clients || ""],
+    ...site.stream.map((line) => [`stream: ${line.group}`, `${number(line.rate, 1)}/s, p50 ${number(line.latency_p50_ms, 1)} ms, p99 ${number(line.latency_p99_ms, 1)} ms, lag ${number(line.lag_ms, 1)} ms`]),
   ].filter(([, value]) => value !== "");
   const list = make("dl", { class: "facts2" }, ...rows.flatMap(([key, value]) => [make("dt", {}, key), make("dd", {}, value)]));
   const links = site.link_list.slice(0, 60).map((link) => make("tr", {}, make("td", {}, link.peer), make("td", { class: "state" }, make("i", { class: `dot ${link.state === "connected" ? "up" : "down"}` }), link.through ? `through ${link.through}` : link.state), make("td", { class: "n" }, link.in_rate === null ? "" : `${bytes(link.in_rate)}/s`), make("td", { class: "n" }, link.out_rate === null ? "" : `${bytes(link.out_rate)}/s`)));
@@ -176,7 +207,7 @@ function choose(name) {
   if (state.view) { sites(state.view); paint(state.view); }
 }
 
-for (const place of ["forest", "sites"]) {
+for (const place of ["forest", "sites", "stream-lines"]) {
   const pick = (event) => {
     const hit = event.target.closest("[data-site]");
     if (hit) choose(hit.dataset.site);
@@ -256,4 +287,4 @@ async function begin() {
   addEventListener("pagehide", () => source.close());
 }
 
-begin().catch((error) => tell(error.message));
+begin().then(() => { streaming = setInterval(stream, STREAM_MS); stream(); }).catch((error) => tell(error.message));

@@ -16,7 +16,7 @@ const judge = latest(async () => {
   by("checks").tBodies[0].replaceChildren(...Object.entries(report.checks).map(([check, count]) => make("tr", {}, make("td", {}, check.replaceAll("_", " ")), make("td", { class: `n ${count ? "bad" : "good"}` }, count ? number(count) : "ok"), make("td", {}, told.get(check) ?? ""))),
     ...Object.entries(report.informative).filter(([, count]) => count).map(([name, count]) => make("tr", {}, make("td", { class: "quiet" }, name), make("td", { class: "n" }, number(count)), make("td", { class: "quiet" }, "counted, not wrong"))));
   by("pictures").replaceChildren(
-    ...found.pictures.map((one) => make("section", { class: "card", data: { check: one.check } }, make("h2", {}, one.check.replaceAll("_", " ")), make("div", { class: "forest" }, drawing(one.svg)), make("details", {}, make("summary", { class: "quiet" }, "the witness as data"), make("pre", { class: "mono" }, JSON.stringify(one.witness, null, 1))))),
+    ...found.pictures.map((one) => make("section", { class: "card", data: { check: one.check } }, make("h2", {}, one.check.replaceAll("_", " "), ": ", make("span", { class: "bad" }, one.told)), make("div", { class: "forest" }, drawing(one.svg)), make("details", {}, make("summary", { class: "quiet" }, "the witness as data"), make("pre", { class: "mono" }, JSON.stringify(one.witness, null, 1))))),
     ...found.besides.map((one) => make("section", { class: "card" }, make("h2", { class: "bad" }, one.check.replaceAll("_", " ")), make("pre", { class: "mono" }, JSON.stringify(one.witness, null, 1)))),
   );
 });
