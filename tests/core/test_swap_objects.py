@@ -15,7 +15,7 @@ from support.worlds.swap_trees import (
 )
 
 CASES = 150
-SWAPS = ("arrow", "combining", "hybrid")
+SWAPS = ("arrow", "combining", "hybrid", "hybrid:1", "hybrid:3", "hybrid:99")
 
 
 def busy(protocol: str, rng: Random, parents: Parents) -> tuple[Network, dict[str, int]]:
@@ -96,6 +96,7 @@ def test_a_lone_request_goes_straight_to_where_the_value_is(protocol: str) -> No
         network.issue("c", seq)
         network.settle(Random(seq))
     again = {"arrow": 0, "combining": 3, "hybrid": 2}  # the core of `hybrid` is r and a
+    again |= {"hybrid:1": 3, "hybrid:3": 1, "hybrid:99": 0}
     assert network.hops[name("c", 1)] == 3
     assert network.hops[name("c", 2)] == again[protocol]
 

@@ -8,6 +8,7 @@ from support.cases.schedules import failures
 
 CHUNK = 20
 FAMILY = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")
+CORES = ("hybrid:1", "hybrid:2", "hybrid:4", "hybrid:99")
 SCHEDULES, CHANGING = 60, 5
 SHORT = 5_000  # events at most
 
@@ -16,6 +17,12 @@ SHORT = 5_000  # events at most
 @pytest.mark.parametrize("first", range(1, SCHEDULES + 1, CHUNK))
 def test_a_swap_protocol_keeps_its_guarantees(protocol: str, first: int) -> None:
     assert failures(protocol, range(first, first + CHUNK)) == []
+
+
+@pytest.mark.parametrize("protocol", CORES)
+def test_a_hybrid_keeps_its_guarantees_with_a_core_of_any_size(protocol: str) -> None:
+    assert failures(protocol, range(1, CHUNK // 2 + 1)) == []
+    assert failures(protocol, range(1, 3), changing) == []
 
 
 @pytest.mark.parametrize("protocol", FAMILY)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, one_of, print_json, whole_number
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.order.registry import PROTOCOLS, is_protocol
 
 DESCRIPTION = """\
 Run one group of sites as real processes on the loopback, each sending and each
@@ -19,14 +19,18 @@ example:
   ordercast bench --rate 1000 --deliver safe --durability sync --tls"""
 
 
+def _protocol(text: str) -> str:
+    return text if is_protocol(text) else one_of(*PROTOCOLS)(text)
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--members", metavar="N", type=whole_number(2), default=3, help="sites (default: 3)")
     add("--payload", metavar="BYTES", type=whole_number(8), default=100, help="(default: 100)")
     add("--seconds", metavar="S", type=_above_zero, default=10.0, help="(default: 10)")
     add(
-        "--protocol", metavar="NAME", type=one_of(*PROTOCOLS), default="propagation",
-        help=f"{', '.join(PROTOCOLS)} (default: propagation)",
+        "--protocol", metavar="NAME", type=_protocol, default="propagation",
+        help=f"{', '.join(PROTOCOLS)}, or hybrid:N (default: propagation)",
     )  # fmt: skip
     add(
         "--deliver", metavar="LEVEL", type=one_of("agreed", "safe"), default="agreed",

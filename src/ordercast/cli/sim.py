@@ -17,7 +17,7 @@ from ordercast.cli.command import (
 )
 from ordercast.cli.groups_file import group_table
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.order.registry import PROTOCOLS, is_protocol
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.model.notation import require_known
@@ -141,7 +141,8 @@ def _scheduled(args: argparse.Namespace) -> SimConfig:
         if name not in _WITH_SCHEDULE:
             raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
     protocol = args.protocol or PROPAGATION
-    require_known(protocol, PROTOCOLS, "protocol")
+    if not is_protocol(protocol):
+        require_known(protocol, PROTOCOLS, "protocol")
     draw = next((draw for name, draw in _DRAWN.items() if getattr(args, name)), schedule)
     return draw(protocol, args.seed)
 

@@ -32,6 +32,7 @@ class Structure:
     _at: dict[Site, list[Group]] = field(default_factory=dict, compare=False)
     _inside: dict[Group, frozenset[Site]] = field(default_factory=dict, compare=False)
     _ordering_nodes: dict[Group, Site | None] = field(default_factory=dict, compare=False)
+    _nearest: dict[tuple[Site, int], frozenset[Site]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def groups(self) -> Mapping[Group, tuple[Site, ...]]:
@@ -111,6 +112,15 @@ class Structure:
         while (above := self.forest.parent[site]) is not None:
             site = above
         return site
+
+    def nearest_to_root(self, root: Site, count: int) -> frozenset[Site]:
+        """So many sites of the tree, by depth, then by name; all, if it has no more. A site comes
+        after all that are above it, so they are a tree."""
+        found = self._nearest.get((root, count))
+        if found is None:
+            order = sorted(self.domains[root], key=lambda site: (self.depth(site), site))
+            found = self._nearest[root, count] = frozenset(order[:count])
+        return found
 
     def depth(self, site: Site) -> int:
         path = []

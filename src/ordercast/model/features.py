@@ -10,12 +10,14 @@ from typing import Final
 
 from ordercast.model.errors import FrameError
 
+CORES: Final = "cores"
 GRANTS: Final = "grants"
 HEADERS: Final = "headers"
 IDS: Final = "ids"
 PRODUCERS: Final = "producers"
 
 FEATURES: Final[dict[str, str]] = {
+    CORES: "the protocol hybrid:N, with a core of N sites",
     GRANTS: "grants and revoked certificates in the voters' log; who asks for a change",
     HEADERS: "messages have headers, the time of sending, and the groups they are addressed to",
     IDS: "of several copies of a message with an id the first in the log is delivered",

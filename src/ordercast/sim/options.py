@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ordercast.core.order.hybrid import core_size
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
@@ -30,6 +31,14 @@ from ordercast.plan.options import BUILDER_NAMES
 from ordercast.sim.config import CODECS, DURABILITIES, LEVELS, POLICIES, SLOW_MEMBERS, SimConfig
 from ordercast.sim.faults import Faults, parse_faults, show_faults
 from ordercast.sim.networks import NetworkSpec, parse_network
+
+
+class ProtocolNotation(Word):
+    """One of the known protocols, or `hybrid:N`."""
+
+    def check(self, value: Any, where: str, read: ReadFile) -> None:
+        if core_size(value if isinstance(value, str) else "") is None:
+            super().check(value, where, read)
 
 
 class OriginsNotation(Names):
@@ -110,8 +119,8 @@ class Parts(_Table):
 _SHARE = Number(0, 1)
 SCHEDULED = ("schedule", "changing", "excluding", "cutting")
 TABLE = (
-    VerbOption("protocol", Word(tuple(PROTOCOLS)), f"{', '.join(PROTOCOLS)} (default: propagation)",
-               "NAME"),
+    VerbOption("protocol", ProtocolNotation(tuple(PROTOCOLS)),
+               f"{', '.join(PROTOCOLS)}, or hybrid:N (default: propagation)", "NAME"),
     VerbOption("builder", Word(BUILDER_NAMES),
                "greedy, star, balanced, metagroups, given or auto (default: what fits, or greedy)",
                "NAME"),

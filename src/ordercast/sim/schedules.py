@@ -254,7 +254,7 @@ def _limits(stream: Chance, batch: int, payload: int) -> Limits:
 
 def _timing(stream: Chance, protocol: str, seed: int) -> Timing:
     hold = 0
-    if protocol in _HOLDING:
+    if protocol.partition(":")[0] in _HOLDING:
         hold = Chance(seed, f"hold {protocol}").choice((0, 0, 1, 20)) * MILLISECOND
     if stream.chance(0.4):
         return Timing(hold=hold)

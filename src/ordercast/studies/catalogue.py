@@ -6,6 +6,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
 from ordercast.studies import scale
 from ordercast.studies.gs import reproductions as gs
+from ordercast.studies.internet import reproductions as internet
 from ordercast.studies.reproduction import Reproduction
 from ordercast.studies.stab import reproductions as stab
 from ordercast.studies.swap import reproductions as swap
@@ -19,6 +20,7 @@ CATALOGUE: Mapping[str, Reproduction] = {
         *swap.REPRODUCTIONS,
         *stab.REPRODUCTIONS,
         *scale.REPRODUCTIONS,
+        *internet.REPRODUCTIONS,
     )
 }
 

@@ -62,6 +62,7 @@ def busy(*changes: tuple[int, Edit]) -> World:
         RetireSite("b"),
         UseBuilder("star"),
         UseProtocol("centralized"),
+        UseProtocol("hybrid:2"),
     ],
     ids=lambda edit: type(edit).__name__ + getattr(edit, "site", ""),
 )
@@ -122,6 +123,11 @@ def test_a_merged_domain_orders_the_messages_of_both() -> None:
         (AddSite("a"), "site 'a' is there already"),
         (RetireSite("a"), "site 'a' is a voter: first remove it from the voters"),
         (UseProtocol("centralised"), "there is no protocol 'centralised' (did you mean"),
+        (
+            UseProtocol("hybrid:0"),
+            "there is no protocol 'hybrid:0': hybrid:N has a core of N sites",
+        ),
+        (UseProtocol("hybrid:02"), "there is no protocol 'hybrid:02': hybrid:N has a core of N"),
         (UseBuilder("starr"), "there is no builder 'starr'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

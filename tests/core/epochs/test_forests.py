@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace as but
+from random import Random
 from typing import Any
 
 import msgspec
@@ -263,7 +264,9 @@ edits = st.one_of(
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.one_of(edits, st.sampled_from(SITES)), max_size=12),
-    st.sampled_from(["propagation", "tom", "centralized", "metagroup", "ring"]),
+    st.sampled_from(
+        ["propagation", "tom", "centralized", "metagroup", "ring", "arrow", "hybrid:3"]
+    ),
 )
 def test_an_adapted_forest_is_legal_and_fits_whatever_changes(
     steps: list[Any], protocol: str
@@ -295,6 +298,42 @@ def test_an_adapted_forest_is_legal_and_fits_whatever_changes(
                 inside = but(domain.structure.table, sites=domain.sites)
                 parent = {site: domain.structure.forest.parent[site] for site in domain.sites}
                 require_legal(inside, but(domain.structure.forest, parent=parent))
+
+
+@pytest.mark.parametrize("protocol", [name for name, info in PROTOCOLS.items() if info.local])
+def test_a_tree_of_the_swap_family_changes_beside_who_comes_or_goes(protocol: str) -> None:
+    """[SWAP] §6.2: a joiner is a leaf, the heir of a leaver takes its neighbours."""
+    rng, moved = Random(1), 0
+    sites = [f"s{number:02}" for number in range(16)]
+    groups = {f"g{n}": tuple(sorted(rng.sample(sites[:12], 4))) for n in range(6)}
+    groups["all"] = tuple(sites[:12])
+    layout = first_layout(sites, sites[:3], groups, "greedy", protocol, build_forest)
+    folds = Folds(build_forest)
+    for number in range(30):
+        (before,) = layout.domains.values()
+        inside = set(before.sites)
+        site = rng.choice([s for s in sites if s not in inside or number % 3])
+        edit = [LeaveGroup(g, site) for g, m in layout.groups.items() if site in m]
+        edits = tuple(edit or [JoinGroup("all", site)])
+        if isinstance(edits[0], LeaveGroup) and any(
+            layout.groups[e.group] == (site,) for e in edit
+        ):
+            continue
+        begun = folds.begin(layout, Begin(f"c{number}", edits))
+        layout = folds.fold(layout, Entry(1, begun))
+        finish = folds.end(layout, Finish(f"c{number}", ()))
+        layout = folds.fold(layout, Entry(1, finish))
+        assert layout.outcomes[f"c{number}"] == ""
+        (after,) = layout.domains.values()
+        old, new = before.structure.forest.parent, after.structure.forest.parent
+        differ = {s for s in after.sites if new[s] != old.get(s) or s not in inside}
+        if site in inside:
+            assert differ <= {s for s in inside if old[s] == site}
+        else:
+            assert differ == {site}
+            assert not after.structure.children[site]
+        moved += len(differ)
+    assert moved > 10
 
 
 def test_a_forest_is_adapted_so_often_and_then_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,11 @@ def test_a_retention_may_be_a_size() -> None:
         ('"demo"', '"demo"\nproto = "x"', "unknown key 'proto' (did you mean 'protocol'?)"),
         ("[cluster]", "[custer]\nx = 1\n[cluster]", "unknown table 'custer' (did you mean"),
         ('"demo"', '"demo"\nprotocol = "propagaton"', "did you mean 'propagation'?"),
+        (
+            '"demo"',
+            '"demo"\nprotocol = "hybrid:0"',
+            "cluster.protocol: there is no protocol 'hybrid:0'",
+        ),
         ('"demo"', '"demo"\nbuilder = "stra"', "cluster.builder: there is no 'stra' (did you"),
         ('"demo"', '"demo"\ndeliver = "save"', "there is no 'save' (did you mean 'safe'?)"),
         ('"demo"', '"demo"\ndeliver = 3', "cluster.deliver: must be one of safe, agreed, not 3"),
@@ -296,7 +301,7 @@ def test_a_protocol_that_needs_a_builder_gets_it() -> None:
     assert cluster.build(cluster.table, "greedy", "propagation").builder == "greedy"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, "hybrid:2"])
 @pytest.mark.parametrize("on_failure", ["exclude", "wait"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_any_protocol_runs_under_either_policy(protocol: str, on_failure: str, whole: bool) -> None:

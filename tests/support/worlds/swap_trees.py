@@ -47,10 +47,23 @@ def hybrid(site: str, parents: Parents) -> SwapObject:
     return HybridSwap(site, parents[site], core)
 
 
+def hybrid_of(size: int) -> Make:
+    """`hybrid:N`: the core has so many sites."""
+
+    def make(site: str, parents: Parents) -> SwapObject:
+        nearest = sorted(parents, key=lambda s: (depth(parents, s), s))
+        return HybridSwap(site, parents[site], nearest[:size])
+
+    return make
+
+
 OBJECTS: dict[str, Make] = {
     "arrow": lambda site, parents: ArrowSwap(site, parents[site] or site),
     "combining": lambda site, parents: CombiningSwap(site, parents[site]),
     "hybrid": hybrid,
+    "hybrid:1": hybrid_of(1),
+    "hybrid:3": hybrid_of(3),
+    "hybrid:99": hybrid_of(99),
     "arrow_counting": lambda site, parents: ArrowCounting(site, parents[site] or site),
     "combining_counting": lambda site, parents: CombiningCounting(site, parents[site]),
 }

@@ -36,6 +36,7 @@ from ordercast.core.epochs.layout import (
 )
 from ordercast.core.epochs.streams.ends import told_in, with_part, with_streams
 from ordercast.core.epochs.streams.tickets import with_tickets
+from ordercast.core.order.hybrid import core_size
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -64,7 +65,7 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
-from ordercast.model.features import are_features
+from ordercast.model.features import CORES, are_features
 from ordercast.model.fields import plain_text
 from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.names import is_name, nearest
@@ -271,12 +272,19 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
             _leave(groups, edit.group, edit.site)
         elif isinstance(edit, (UseBuilder, UseProtocol)):
             if isinstance(edit, UseProtocol):
-                protocol_named(edit.protocol)
+                _require_protocol(layout, edit.protocol)
             if edit.site:
                 _require(edit.site, roster, "site")
     if any(isinstance(edit, AddGroup) for edit in edits):  # otherwise they are still sorted
         groups = {group: groups[group] for group in sorted(groups)}
     return roster, groups
+
+
+def _require_protocol(layout: Layout, name: str) -> None:
+    """An older program does not know the size of a core: it would refuse what newer ones take."""
+    protocol_named(name)
+    if core_size(name) is not None and CORES not in layout.features:
+        raise ConfigError(f"protocol {name!r}: some sites have a program that knows no size of it")
 
 
 def _require_voting(layout: Layout, edits: tuple[Edit, ...], edit: AddVoter | RemoveVoter) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ordercast.core.epochs.layout import STAR, Build, Domain
+from ordercast.core.order.registry import protocol_named
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.epochs import ForestMoves
@@ -175,8 +176,9 @@ def as_before(closed: Sequence[Domain]) -> Build:
 
 class Builds:
     """Builds forests, and notes them for a record. State: the forests so far. A forest of very many
-    groups is adapted to a change, unless it was adapted often: to build one anew takes long.
-    `apart`: pairs of sites that reach each other only through a third one."""
+    groups is adapted to a change, unless it was adapted often: to build one anew takes long. So is
+    any forest of the swap family, whose trees grow by leaves ([SWAP] §6.2). `apart`: pairs of sites
+    that reach each other only through a third one."""
 
     def __init__(
         self,
@@ -211,7 +213,8 @@ class Builds:
 
     def _adapted(self, table: GroupTable, builder: str, protocol: str) -> Forest | None:
         """The forest of the closed epochs, adapted to the table. None: build one anew."""
-        if self._anew or not self._closed or table.memberships < MANY:
+        few = table.memberships < MANY and not protocol_named(protocol).local
+        if self._anew or not self._closed or few:
             return None
         kind = self._closed[0].structure.forest.builder
         for domain in self._closed:

@@ -17,7 +17,7 @@ from ordercast.core.epochs.layout import (
     reopened,
     sites_of,
 )
-from ordercast.core.order.registry import PROTOCOLS
+from ordercast.core.order.registry import is_protocol
 from ordercast.model.epochs import ID_WINDOW, Counts, Edit, EndPart, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.features import are_features
@@ -210,12 +210,12 @@ def _read(data: bytes) -> _Layout:
         or len(epochs) != len(packed.domains)
         or any(not 0 < epoch <= packed.last_epoch for epoch in epochs)
         or any(epoch not in epochs for epoch in closing)
-        or any(domain.usual not in PROTOCOLS for domain in packed.domains if domain.usual)
-        or any(domain.protocol not in PROTOCOLS for domain in packed.domains)
+        or any(not is_protocol(domain.usual) for domain in packed.domains if domain.usual)
+        or any(not is_protocol(domain.protocol) for domain in packed.domains)
         or not all(is_name(voter) for voter in packed.voters)
         or not all(site in packed.absent for site in packed.lapsed)
         or any(epoch not in epochs for epoch in (flush.epochs if flush else ()))
-        or any(protocol not in PROTOCOLS for _, protocol in packed.manners.values())
+        or not all(is_protocol(protocol) for _, protocol in packed.manners.values())
         or len(packed.chain) not in (0, HASH_BYTES)
         or not are_features(packed.features)
         or not all(is_name(name) or name == ID_WINDOW for name, _, _ in packed.producers)

@@ -6,7 +6,10 @@ of that request is its last message; the request carries its first message.
 
 The core is the root of the forest's tree and the root's children. This star costs one hop more than
 a single root, but there is no root that all requests must pass: while only one subtree sends, its
-requests do not leave it.
+requests do not leave it. `hybrid:N` has a core of the N sites nearest to the root instead (by
+depth, then by name). With N = 1 all requests go to the root, as in `combining`; with N = all sites
+the arrow is everywhere. All sites of an epoch must have the same core, so its size is part of the
+protocol's name, which the records of the voters' log tell.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +17,19 @@ from typing import Any
 
 from ordercast.core.order.arrow import ArrowSwap
 from ordercast.core.order.combining import PendingSwaps
+from ordercast.core.order.interface import Environment
 from ordercast.core.order.kept_states import Ask, CoreHybridState, HybridState
 from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Step, SwapObject, SwapSend, Uncounted
 from ordercast.core.outbox import typed
+from ordercast.core.structure import Structure
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 
 CORE_DEPTH = 1
-"""The sites down to this depth of the tree are the core."""
+"""The sites down to this depth of the tree are the core of `hybrid`."""
+MOST_CORE = 999_999
+"""The largest N of `hybrid:N`."""
 
 
 class HybridSwap(Uncounted):
@@ -75,8 +82,35 @@ class HybridSwap(Uncounted):
 
 
 class Hybrid(Reduction):
+    """`core`: the number of sites of the core; 0: the root and its children."""
+
+    def __init__(
+        self,
+        site: Site,
+        structure: Structure,
+        environment: Environment,
+        *,
+        causal: bool,
+        core: int = 0,
+    ) -> None:
+        self._core_size = core
+        super().__init__(site, structure, environment, causal=causal)
+
     def swap_object(self) -> SwapObject:
-        depth, parent = self.structure.depth, self.structure.parent(self.site)
+        parent = self.structure.parent(self.site)
         near = [self.site, *self.structure.children[self.site], *([parent] if parent else [])]
-        core = [site for site in near if depth(site) <= CORE_DEPTH]
-        return HybridSwap(self.site, parent, core)
+        return HybridSwap(self.site, parent, [site for site in near if self._in_core(site)])
+
+    def _in_core(self, site: Site) -> bool:
+        if not self._core_size:
+            return self.structure.depth(site) <= CORE_DEPTH
+        return site in self.structure.nearest_to_root(self.root, self._core_size)
+
+
+def core_size(name: str) -> int | None:
+    """N of `hybrid:N`; None if the name is another."""
+    family, colon, size = name.partition(":")
+    if family != "hybrid" or not colon or not (size.isascii() and size.isdigit()):
+        return None
+    written = int(size) if len(size) <= len(str(MOST_CORE)) else 0
+    return written if 1 <= written <= MOST_CORE and size == str(written) else None

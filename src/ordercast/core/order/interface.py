@@ -177,6 +177,7 @@ class ProtocolInfo:
     exclude: bool = True  # an epoch goes on without a failed site, or a failed origin outside
     direct: bool = False  # `make` makes a DirectOrdering
     headers: bool = False  # `make` makes a HeadOrdering (`core.heads`)
+    local: bool = False  # its tree changes beside the site that comes or goes, and nowhere else
 
 
 Registry = Mapping[str, ProtocolInfo]

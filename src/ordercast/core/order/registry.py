@@ -1,11 +1,17 @@
-"""The ordering protocols by name. A new one is one file beside this, and one line here."""
+"""The ordering protocols by name. A new one is one file beside this, and one line here.
+
+A name is a key of `PROTOCOLS`, or `hybrid:N`, where N is the size of the core.
+"""
+
+from dataclasses import replace
+from functools import partial
 
 from ordercast.core.order.arrow import Arrow
 from ordercast.core.order.arrow_counting import CountingArrow
 from ordercast.core.order.centralized import Centralized
 from ordercast.core.order.combining import Combining
 from ordercast.core.order.combining_counting import CountingCombining
-from ordercast.core.order.hybrid import Hybrid
+from ordercast.core.order.hybrid import MOST_CORE, Hybrid, core_size
 from ordercast.core.order.interface import ProtocolInfo, Registry
 from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
@@ -27,11 +33,11 @@ PROTOCOLS: Registry = {
         ProtocolInfo("ring", Ring, direct=True),
         ProtocolInfo("tom", Tom, builders=("balanced", "greedy"), given=True, headers=True),
         ProtocolInfo("metagroup", Metagroup, builders=("metagroups", "metagroups_balanced")),
-        ProtocolInfo("arrow", Arrow, direct=True),
-        ProtocolInfo("combining", Combining, direct=True),
-        ProtocolInfo("hybrid", Hybrid, direct=True),
-        ProtocolInfo("arrow_counting", CountingArrow, direct=True),
-        ProtocolInfo("combining_counting", CountingCombining, direct=True),
+        ProtocolInfo("arrow", Arrow, direct=True, local=True),
+        ProtocolInfo("combining", Combining, direct=True, local=True),
+        ProtocolInfo("hybrid", Hybrid, direct=True, local=True),
+        ProtocolInfo("arrow_counting", CountingArrow, direct=True, local=True),
+        ProtocolInfo("combining_counting", CountingCombining, direct=True, local=True),
     )
 }
 
@@ -69,7 +75,17 @@ def builder_for(protocol: str, builder: str) -> str:
     return builder if not fit or builder in fit or (builder == GIVEN and info.given) else fit[0]
 
 
+def is_protocol(name: str) -> bool:
+    return name in PROTOCOLS or core_size(name) is not None
+
+
 def protocol_named(name: str) -> ProtocolInfo:
-    if name not in PROTOCOLS:
-        raise ConfigError(f"there is no protocol {name!r}{nearest(name, PROTOCOLS)}")
-    return PROTOCOLS[name]
+    if name in PROTOCOLS:
+        return PROTOCOLS[name]
+    if (size := core_size(name)) is not None:
+        return replace(PROTOCOLS["hybrid"], name=name, make=partial(Hybrid, core=size))
+    if name.startswith("hybrid:"):
+        raise ConfigError(
+            f"there is no protocol {name!r}: hybrid:N has a core of N sites, 1 to {MOST_CORE:,}"
+        )
+    raise ConfigError(f"there is no protocol {name!r}{nearest(name, PROTOCOLS)}")

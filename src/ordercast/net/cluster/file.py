@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.core.dissemination.registry import MULTICAST, WAYS
-from ordercast.core.order.registry import PROTOCOLS, misfit
+from ordercast.core.order.registry import PROTOCOLS, misfit, protocol_named
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError
@@ -175,7 +175,7 @@ def _options(given: Mapping[str, Any], source: str) -> dict[str, Any]:
         if key in given:
             found[key] = _one_of(given[key], known, f"{source}: cluster.{key}")
     if "protocol" in given:
-        found["protocol"] = _one_of(given["protocol"], PROTOCOLS, f"{source}: cluster.protocol")
+        found["protocol"] = _protocol(given["protocol"], f"{source}: cluster.protocol")
     if "stability" in given:
         found["stability"] = _one_of(given["stability"], TRACKERS, f"{source}: cluster.stability")
     for key in ("causal", "open", "unnamed_reader"):
@@ -438,6 +438,15 @@ def _one_of(value: Any, known: Iterable[str], where: str) -> str:
     if value not in names:
         raise ConfigError(f"{where}: there is no {shown(value)}{nearest(value, names)}")
     return value
+
+
+def _protocol(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.startswith("hybrid:"):
+        return _one_of(value, PROTOCOLS, where)
+    try:
+        return protocol_named(value).name
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def _flag(value: Any, where: str) -> bool:

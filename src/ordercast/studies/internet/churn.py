@@ -1,0 +1,61 @@
+"""Churn by rate: sites join and leave groups while messages are sent, over wide-area delays.
+
+A change closes the epoch of its whole domain, and changes of one domain wait for each other
+(docs/epochs.md). So there is a rate of changes that a domain can follow, whatever its protocol.
+"""
+
+from ordercast.history.rows import OPEN
+from ordercast.model.options import MILLISECOND, SECOND
+from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
+from ordercast.sim.config import SimConfig
+from ordercast.sim.faults import Fault
+from ordercast.sim.networks import WanSpec
+from ordercast.sim.result import SimResult
+from ordercast.sim.simulate import simulate
+from ordercast.studies.internet.tables import UNIFORM, zipf_table
+
+PROTOCOLS_UNDER_CHURN = ("propagation", "arrow")
+_SECONDS = 6  # while messages are sent and changes are asked for
+_RATE = 10.0  # messages a second, of all sites
+_BEGUN = SECOND  # the cluster is founded by then
+
+
+def churn_costs(config: Config, seed: int, _run: str) -> Measured:
+    """`protocol/measure` at one rate of changes."""
+    table = zipf_table(config["sites"], UNIFORM, seed)
+    asked = round(config["changes"] * _SECONDS)
+    measures: Measures = {}
+    for protocol in PROTOCOLS_UNDER_CHURN:
+        found = simulate(
+            SimConfig(
+                table, protocol=protocol, builder="greedy", messages=round(_SECONDS * _RATE),
+                rate=_RATE, network=WanSpec(), deliver="agreed", durability="memory",
+                stability="plain", faults=_churn(asked),
+            ),
+            seed,
+        )  # fmt: skip
+        if found.violations:
+            raise RuntimeError(f"{protocol}: {found.violations[0].witness}")
+        measures |= {f"{protocol}/{name}": value for name, value in _of_run(found, asked).items()}
+    return Measured(measures)
+
+
+def _churn(asked: int) -> tuple[Fault, ...]:
+    stop = _SECONDS * SECOND
+    joins = (asked + 1) // 2
+    counts = (("join", joins), ("leave", asked - joins))
+    return tuple(Fault(kind, count=n, start=_BEGUN, stop=stop) for kind, n in counts if n)
+
+
+def _of_run(found: SimResult, asked: int) -> Measures:
+    """`done`: the changes a second that were carried out, from the first that was asked for until
+    the last epoch is open everywhere."""
+    opens = [row for row in found.history.events if row.kind == OPEN and row.at_ns > _BEGUN]
+    epochs = {row.epoch for row in opens}
+    last = max((row.at_ns for row in opens), default=0)
+    return {
+        "delay_mean_ms": found.latency.mean,
+        "delay_p99_ms": found.latency.p99,
+        "done": len(epochs) * SECOND / (last - _BEGUN) if asked and epochs else 0.0,
+        "behind_ms": max(0, last - _SECONDS * SECOND) / MILLISECOND,
+    }

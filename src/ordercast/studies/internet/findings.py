@@ -1,0 +1,295 @@
+"""What breaks first as the sites become many, from the numbers, and what that means for a plan.
+
+All statements are ours. The bounds in them are not chosen to fit: a site is overloaded when it is
+busy all its time, and the deepest forest, the largest layout and the longest array are those of the
+wire format (model/limits.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from ordercast.pipeline.sweeps.results import Results
+from ordercast.plan.colours import PALETTE
+from ordercast.studies.figures import (
+    COLOURS,
+    MARKERS,
+    draw_curve,
+    label,
+    legend,
+    legend_above,
+    log_axis,
+    new_figure,
+    reference,
+    title,
+)
+from ordercast.studies.fits import end_to_end
+from ordercast.studies.internet.churn import PROTOCOLS_UNDER_CHURN
+from ordercast.studies.internet.forests import BUILDERS, DEEPEST, ENTRIES, LAYOUT_MB
+from ordercast.studies.internet.ordering import TRACKERS
+from ordercast.studies.internet.tables import KINDS
+from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
+from ordercast.studies.wording import means, places
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SESSIONS_H = (1, 24, 24 * 7)  # hours that a member stays
+
+
+# --- by computation -------------------------------------------------------------------------------
+
+
+def forest_figure(results: Results) -> "Figure":
+    figure, axes = new_figure(13.0, 9.0, 3, 3, sharex=True)
+    columns = (
+        ("utilisation", "busiest site", "share of its time"),
+        ("depth_max", "deepest group", "hops"),
+        ("seconds", "time to build", "processor seconds"),
+    )
+    for row, kind in enumerate(KINDS):
+        for column, (measure, name, unit) in enumerate(columns):
+            ax = axes[len(columns) * row + column]
+            for number, builder in enumerate(BUILDERS):
+                spots = _of(results, measure, kind, builder)
+                draw_curve(ax, spots, builder, COLOURS[builder], MARKERS[number])
+            title(ax, f"{kind.capitalize()}: {name}")
+            label(ax, "sites" if row == len(KINDS) - 1 else "", unit)
+            log_axis(ax, "x", values(results, "sites"))
+            log_axis(ax, "y")
+            if measure == "utilisation":
+                reference(ax, 1.0, "overloaded")
+            if measure == "depth_max":
+                reference(ax, DEEPEST, "too deep for an epoch")
+    legend_above(figure, axes[0], columns=3)
+    return figure
+
+
+def forest_findings(results: Results) -> list[Finding]:
+    most = max(values(results, "sites"))
+    found = [_first_limit(results, kind) for kind in KINDS]
+    busy = {
+        (kind, builder): _of(results, "utilisation", kind, builder)
+        for kind in KINDS for builder in BUILDERS
+    }  # fmt: skip
+    shares = {kind: _table(results, "domain_share", kind) for kind in KINDS}
+    better = [busy[kind, "balanced"][-1].y < busy[kind, "star"][-1].y for kind in KINDS]
+    found += [
+        Finding(
+            "A balanced tree takes load off the busiest site of a star, whoever the members are.",
+            judged(better),
+            f"Busy at {most:,} sites with 0.1 messages a second each: "
+            + "; ".join(
+                f"{kind}: " + ", ".join(f"{b} {100 * busy[kind, b][-1].y:,.1f} %" for b in BUILDERS)
+                for kind in KINDS
+            ) + ".",
+        ),
+        Finding(
+            "What the planner chooses for delay, and how long its tree takes to build.",
+            MEASURED,
+            "; ".join(_chosen(results, kind) for kind in KINDS) + ".",
+        ),
+        Finding(
+            "Most sites are in one domain.",
+            judged([spot.y > 0.5 for spots in shares.values() for spot in spots]),
+            "; ".join(
+                f"{kind}: {', '.join(f'{100 * spot.y:.0f} %' for spot in spots)}"
+                for kind, spots in shares.items()
+            ) + f" of {places(shares[KINDS[0]])} sites.",
+        ),
+    ]  # fmt: skip
+    return [replace(finding, kind=OURS) for finding in found]
+
+
+def _first_limit(results: Results, kind: str) -> Finding:
+    """By the growth between the last two sizes: at how many sites each limit is met."""
+    limits: dict[str, float] = {
+        f"{builder}: a site busy all its time": _met(
+            _of(results, "utilisation", kind, builder), 1.0
+        )
+        for builder in BUILDERS
+    }
+    limits |= {
+        f"{builder}: a forest too deep to open": _met(
+            _of(results, "depth_max", kind, builder), DEEPEST
+        )
+        for builder in ("greedy", "balanced")
+    }
+    limits["a layout too long for a frame"] = _met(_table(results, "layout_mb", kind), LAYOUT_MB)
+    limits["a site in more groups than an array of stability has"] = _met(
+        _table(results, "groups_most", kind), ENTRIES
+    )
+    ranked = sorted(limits, key=limits.__getitem__)
+    told = "; ".join(f"{name}, {_sites(limits[name])}" for name in ranked)
+    return Finding(
+        f"Members {kind}: what is met first as the sites become more.",
+        MEASURED,
+        f"In this order: {told}. (By the growth between the two largest sizes.)",
+    )
+
+
+def _met(spots: Sequence[Spot], limit: float) -> float:
+    """The sites at which a measure meets its limit, on a straight line through the logarithms of
+    the last two points; inf if it does not grow."""
+    if spots[-1].y >= limit:
+        below = [spot.x for spot in spots if spot.y < limit]
+        return min(spot.x for spot in spots if spot.y >= limit) if not below else max(below)
+    growth = end_to_end(spots[-2:])
+    if growth <= 0.05:
+        return inf
+    return float(spots[-1].x * (limit / spots[-1].y) ** (1 / growth))
+
+
+def _sites(count: float) -> str:
+    if count > 1e9:
+        return "not below a billion sites"
+    return f"about {float(f'{count:.2g}'):,.0f} sites"
+
+
+def _chosen(results: Results, kind: str) -> str:
+    sizes = values(results, "sites")
+    by_size = []
+    for place, size in enumerate(sizes):
+        share = {b: _of(results, "chosen", kind, b)[place].y for b in BUILDERS}
+        best = max(share, key=share.__getitem__)
+        took = _of(results, "seconds", kind, best)[place].y
+        by_size.append(f"{best} at {size:,} ({took:.1f} s)")
+    return f"{kind}: {', '.join(by_size)}"
+
+
+def _of(results: Results, measure: str, kind: str, builder: str) -> list[Spot]:
+    return curve(results, "sites", measure, members=kind, builder=builder)
+
+
+def _table(results: Results, measure: str, kind: str) -> list[Spot]:
+    return curve(results, "sites", measure, members=kind)
+
+
+# --- by running -----------------------------------------------------------------------------------
+
+_LOOKS: Mapping[str, str] = {"plain": COLOURS["propagation"], "s_coordp": COLOURS["star"]}
+
+
+def ordering_figure(results: Results) -> "Figure":
+    figure, axes = new_figure(13.0, 4.6, 1, 3)
+    columns = (
+        ("delay_mean_ms", "Mean delay", "ms"),
+        ("control_frames", "Control frames per message", "frames"),
+        ("seconds", "Time to simulate", "processor seconds"),
+    )
+    for ax, (measure, name, unit) in zip(axes, columns, strict=True):
+        for number, tracker in enumerate(TRACKERS):
+            draw_curve(ax, _run(results, measure, tracker), tracker, _LOOKS[tracker],
+                       MARKERS[number])  # fmt: skip
+        title(ax, name)
+        label(ax, "sites", unit)
+        log_axis(ax, "x", values(results, "sites"))
+        log_axis(ax, "y")
+    legend_above(figure, axes[0], columns=2)
+    return figure
+
+
+def ordering_findings(results: Results) -> list[Finding]:
+    delay = _run(results, "delay_mean_ms", "plain")
+    frames = {t: _run(results, "control_frames", t) for t in TRACKERS}
+    growth = {t: end_to_end(spots) for t, spots in frames.items()}
+    data, took = _run(results, "data_frames", "plain"), _run(results, "seconds", "plain")
+    found = [
+        Finding(
+            "The delay of a message hardly grows with the sites.",
+            judged([end_to_end(delay) < 0.1]),
+            f"Mean {means(delay)} ms, 99 % within {means(_run(results, 'delay_p99_ms', 'plain'))}"
+            f" ms, at {places(delay)} sites (power {end_to_end(delay):.2f}); {means(data, 1)} data"
+            " frames per message.",
+        ),
+        Finding(
+            "Rounds of stability through the domain cost frames for each of its sites; reports"
+            " within groups do not.",
+            judged([growth["s_coordp"] > 0.9, growth["plain"] < 0.9]),
+            "Control frames per message: "
+            + "; ".join(
+                f"{t} {means(frames[t])} at {places(frames[t])} sites (power {growth[t]:.2f})"
+                for t in TRACKERS
+            ) + ".",
+        ),
+        Finding(
+            "What a run takes.",
+            MEASURED,
+            f"{means(took, 1)} processor seconds at {places(took)} sites with plain"
+            f" (power {end_to_end(took):.2f}).",
+        ),
+    ]  # fmt: skip
+    return [replace(finding, kind=OURS) for finding in found]
+
+
+def _run(results: Results, measure: str, tracker: str) -> list[Spot]:
+    return curve(results, "sites", measure, tracker=tracker)
+
+
+# --- churn ----------------------------------------------------------------------------------------
+
+
+def churn_figure(results: Results) -> "Figure":
+    figure, axes = new_figure(10.0, 4.6, 1, 2)
+    for ax, (measure, name, unit) in zip(
+        axes,
+        (("done", "Changes done", "changes a second"), ("delay_mean_ms", "Mean delay", "ms")),
+        strict=True,
+    ):
+        for number, sites in enumerate(values(results, "sites")):
+            for protocol, line in zip(PROTOCOLS_UNDER_CHURN, ("-", "--"), strict=True):
+                spots = curve(results, "changes", measure, sites=sites, protocol=protocol)
+                colour = PALETTE[2 * number % len(PALETTE)]
+                draw_curve(ax, spots, f"{protocol}, {sites} sites", colour, MARKERS[number], line)
+        title(ax, name)
+        label(ax, "changes a second, asked for", unit)
+    legend(axes[0])
+    return figure
+
+
+def churn_findings(results: Results) -> list[Finding]:
+    sizes, asked = values(results, "sites"), values(results, "changes")
+    most = {
+        (protocol, sites): max(
+            spot.y for spot in curve(results, "changes", "done", sites=sites, protocol=protocol)
+        )
+        for protocol in PROTOCOLS_UNDER_CHURN for sites in sizes
+    }  # fmt: skip
+    told = "; ".join(
+        f"{protocol} {', '.join(f'{most[protocol, sites]:.2f}' for sites in sizes)}"
+        for protocol in PROTOCOLS_UNDER_CHURN
+    )
+    least = min(most.values())
+    slower = []
+    for protocol in PROTOCOLS_UNDER_CHURN:
+        for sites in sizes:
+            spots = curve(results, "changes", "delay_mean_ms", sites=sites, protocol=protocol)
+            slower.append(spots[-1].y > spots[0].y)
+    found = [
+        Finding(
+            "A domain follows only so many changes a second: they wait for each other.",
+            judged([rate < asked[-1] for rate in most.values()]),
+            f"Done at most, a second: {told} (at {', '.join(map(str, sizes))} sites; asked for up"
+            f" to {asked[-1]:g}).",
+        ),
+        Finding(
+            "Messages wait for changes: the more changes, the longer the delay.",
+            judged(slower),
+            "; ".join(
+                f"{protocol}, {sites} sites: "
+                + means(curve(results, "changes", "delay_mean_ms", sites=sites, protocol=protocol))
+                + " ms"
+                for protocol in PROTOCOLS_UNDER_CHURN for sites in sizes
+            ) + f" (at {', '.join(f'{each:g}' for each in asked)} changes a second).",
+        ),
+        Finding(
+            "So many members can come and go in one domain.",
+            MEASURED,
+            f"With {least:.2f} changes a second, and a join and a leave of each member in the time"
+            " that it stays: "
+            + ", ".join(f"{least * 3600 * hours / 2:,.0f} members that stay {hours:g} h"
+                        for hours in _SESSIONS_H) + ".",
+        ),
+    ]  # fmt: skip
+    return [replace(finding, kind=OURS) for finding in found]
