@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from ordercast.history.lake import Lake, lake_files, read_lake, still_at
 from ordercast.history.rows import (
     CLOCKS,
     DROPPED,
@@ -44,12 +45,13 @@ def read_history(folder: Path) -> History:
     folder = Path(folder)
     arrow()
     require_history(folder)
+    lake = read_lake(folder)
     history = History(
-        groups=_rows(folder, GroupRow),
-        sent=_rows(folder, Sent),
-        deliveries=_rows(folder, Delivered),
-        events=_rows(folder, Event),
-        epochs=_rows(folder, EpochRow),
+        groups=_rows(folder, lake, GroupRow),
+        sent=_rows(folder, lake, Sent),
+        deliveries=_rows(folder, lake, Delivered),
+        events=_rows(folder, lake, Event),
+        epochs=_rows(folder, lake, EpochRow),
         meta=read_meta(folder / META_FILE),
     )
     for event in history.events:
@@ -57,6 +59,12 @@ def read_history(folder: Path) -> History:
     for epoch in history.epochs:
         check_epoch(epoch, str(folder / "epochs"))
     return history
+
+
+def read_small_tables(folder: Path) -> tuple[list[GroupRow], list[EpochRow]]:
+    """The tables `groups` and `epochs` alone."""
+    lake = read_lake(folder)
+    return _rows(folder, lake, GroupRow), _rows(folder, lake, EpochRow)
 
 
 def read_meta(path: Path) -> Meta:
@@ -109,24 +117,28 @@ def count_rows(folder: Path, table: str) -> int:
     """How many rows a table has, by the footers of its files."""
     require_history(folder)
     total = 0
-    for path in table_files(folder / table):
+    for path in table_files(folder, table, read_lake(folder)):
         try:
-            total += parquet().read_metadata(path).num_rows
+            total += parquet().read_metadata(still_at(path)).num_rows
         except (arrow().ArrowException, OSError, ValueError) as error:
             raise ConfigError(f"{path}: cannot be read as Parquet: {_first_line(error)}") from None
     return total
 
 
-def _rows(folder: Path, kind: type[AnyRow]) -> list[AnyRow]:
+def _rows(folder: Path, lake: Lake | None, kind: type[AnyRow]) -> list[AnyRow]:
     table = next(table for table in TABLES.values() if table.row is kind)
     rows: list[AnyRow] = []
-    for path in table_files(folder / table.name):
+    for path in table_files(folder, table.name, lake):
         rows.extend(cast("Iterable[AnyRow]", _file_rows(path, table)))
     return rows
 
 
-def table_files(folder: Path) -> list[Path]:
-    """The Parquet files of a table, without what Spark and others hide behind `_` and `.`."""
+def table_files(history: Path, table: str, lake: Lake | None) -> list[Path]:
+    """The Parquet files of a table, without what Spark and others hide behind `_` and `.`; those
+    that `lake` names, which was read once for all tables, if the history is one."""
+    if lake is not None:
+        return lake_files(history, lake, table)
+    folder = history / table
     if not folder.is_dir():
         raise ConfigError(f"{folder}: the table is missing (a folder of Parquet files)")
     found = [
@@ -147,7 +159,7 @@ def read_groups(path: Path, table: Table, groups: Sequence[int] | None) -> Itera
     """The rows of some row groups of a file, by number; None: all of them."""
     pa = arrow()
     try:
-        with parquet().ParquetFile(path) as file:
+        with parquet().ParquetFile(still_at(path)) as file:
             present = present_columns(file.schema_arrow, table, path)
             names = [column.name for column in present]
             chosen = range(file.num_row_groups) if groups is None else groups

@@ -18,16 +18,15 @@ _ROWS = 65_536  # in a row group
 
 
 class TableStream:
-    """One Parquet file of a table; `run` is not written."""
+    """Rows of a table on their way to a file, gathered in row groups; `run` is not written."""
 
-    def __init__(self, table: str, path: Path) -> None:
+    def __init__(self, table: str) -> None:
         columns = tuple(c for c in TABLES[table].columns if c.name != "run")
         self.rows = 0
         self._names = [column.name for column in columns]
         self._schema = arrow_schema(TABLES[table], columns)
         self._waiting: dict[str, list[Any]] = {name: [] for name in self._names}
         self._many = 0
-        self._file = parquet().ParquetWriter(path, self._schema, compression="zstd")
 
     def extend(self, count: int, values: Mapping[str, Sequence[Any] | object]) -> None:
         """So many rows: for each column a list, or one value that holds for all of them."""
@@ -47,12 +46,34 @@ class TableStream:
             if self._many or not self.rows:
                 self._flush()
         finally:
-            self._file.close()
+            self._end()
 
     def _flush(self) -> None:
-        self._file.write_table(arrow().Table.from_pydict(self._waiting, schema=self._schema))
+        self._put(arrow().Table.from_pydict(self._waiting, schema=self._schema))
         self._waiting = {name: [] for name in self._names}
         self._many = 0
+
+    def _put(self, rows: Any) -> None:
+        """A row group."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """All have been put."""
+        raise NotImplementedError
+
+
+class _FileStream(TableStream):
+    """One Parquet file of a table."""
+
+    def __init__(self, table: str, path: Path) -> None:
+        super().__init__(table)
+        self._file = parquet().ParquetWriter(path, self._schema, compression="zstd")
+
+    def _put(self, rows: Any) -> None:
+        self._file.write_table(rows)
+
+    def _end(self) -> None:
+        self._file.close()
 
 
 class HistoryStream:
@@ -69,7 +90,7 @@ class HistoryStream:
         """A further file of the table."""
         path = self._folder / name / f"part-{self._parts[name]:05}.parquet"
         self._parts[name] += 1
-        stream = TableStream(name, path)
+        stream = _FileStream(name, path)
         try:
             yield stream
         finally:

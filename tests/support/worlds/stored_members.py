@@ -8,7 +8,7 @@ core will not deliver it again, it is given out of the store's log, as a node do
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -206,9 +206,11 @@ def stored(
     crash: float | None = None,
     protocols: Sequence[str] = ON_TREES,
     excluding: str = "",
+    on_run: Callable[["StoredMembers", int], None] | None = None,
 ) -> StoredMembers:
     """The schedule of the seed, run to its end on stores under `folder`. `excluding`: "drawn" or
-    "hard", a schedule in which sites are excluded."""
+    "hard", a schedule in which sites are excluded. `on_run` runs the world up to a time, and may
+    look at its stores on the way."""
 
     def make(*given: Any, **more: Any) -> StoredMembers:
         if crash is not None:
@@ -225,7 +227,7 @@ def stored(
         world = drawn_world(seed, protocols=protocols, make_world=make)
     assert isinstance(world, StoredMembers)
     try:
-        world.run((6 if excluding else 3) * SECOND)
+        (on_run or StoredMembers.run)(world, (6 if excluding else 3) * SECOND)
         world.settle()
     finally:
         world.close()

@@ -5,7 +5,7 @@ epoch that its site has opened, with all groups of the domain, as long as it has
 site that was absent in an epoch has messages of it without having opened it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,7 +97,8 @@ class EpochTable:
             if epoch:
                 self._used.add((group, epoch))
 
-    def group_rows(self) -> list[GroupRow]:
+    def group_rows(self, told: Collection[int] = ()) -> list[GroupRow]:
+        """`told`: epochs that are known elsewhere, should all stores have forgotten them."""
         rows = [
             GroupRow(epoch, group, site)
             for epoch, known in self._known.items()
@@ -120,7 +121,7 @@ class EpochTable:
             GroupRow(epoch, group, site)
             for epoch, having in self._forgotten.items()
             for group, site in having
-            if (group, epoch) not in used
+            if (group, epoch) not in used and epoch not in told
         ]
         return sorted(rows, key=lambda row: (row.site, row.epoch, row.group_name))
 

@@ -4,17 +4,20 @@ Some site has delivered such a message, but its origin has forgotten it, or rela
 durable there, or the origin's store is not in the folder. Its `sent` row has no digest and no time.
 """
 
-from bisect import bisect_right
-
 from msgspec.structs import replace
 
 from ordercast.history.collected import CollectedHistory
+from ordercast.history.lake_writer import LakeAppend
 from ordercast.history.rows import Sent
 from ordercast.history.stream import HistoryStream
 from ordercast.history.tables import TABLES
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch
+from ordercast.net.export.marks import SeqSpans, Streams
 from ordercast.net.export.source import LoggedBatch
+
+ExportedTables = HistoryStream | CollectedHistory | LakeAppend
+"""Where an export goes."""
 
 _PIECE = 100_000  # rows before they go into a file
 
@@ -22,13 +25,14 @@ _PIECE = 100_000  # rows before they go into a file
 class ForgottenSends:
     """`written` counts the rows, which are those of the history's table `sent` without digest."""
 
-    def __init__(self, history: HistoryStream | CollectedHistory) -> None:
+    def __init__(self, history: ExportedTables, known: Streams | None = None) -> None:
+        """`known`: messages whose rows are there already, in a history that grows."""
         self.written = 0
         self._history = history
         self._last: dict[Site, tuple[int, dict[Group, int] | None]] = {}
-        self._held: dict[tuple[Site, int, Group], _Spans] = {}
-        self._unsent: dict[tuple[Site, int, Group], _Spans] = {}
-        self._known: dict[tuple[Site, int, Group], _Spans] = {}
+        self._held: Streams = {}
+        self._unsent: Streams = {}
+        self._known: Streams = {} if known is None else known
         self._rows: list[Sent] = []
 
     def holds(self, batch: Batch, *, sent: bool) -> None:
@@ -38,7 +42,7 @@ class ForgottenSends:
         held = self._held if sent else self._unsent
         spans = held.get(stream)
         if spans is None:
-            spans = held[stream] = _Spans()
+            spans = held[stream] = SeqSpans()
         spans.add(batch.seq, batch.seq + batch.count - 1)
 
     def has(self, origin: Site, incarnation: int, last: dict[Group, int] | None) -> None:
@@ -52,6 +56,8 @@ class ForgottenSends:
         batch = item.placed.batch
         origin, incarnation, group = stream = (batch.origin, batch.incarnation, batch.group)
         last = batch.seq + batch.count - 1
+        if stream in self._known and self._known[stream].has(batch.seq):
+            return
         here = self._last.get(origin)
         if here is not None:
             latest, forgotten = here
@@ -62,8 +68,7 @@ class ForgottenSends:
             never = forgotten is not None and last > forgotten.get(group, floor) and not refused
             if never and agreed and incarnation == latest:
                 return  # never accepted there: a fault that the checkers shall find
-        if not self._known.setdefault(stream, _Spans()).add(batch.seq, last):
-            return
+        self._known.setdefault(stream, SeqSpans()).add(batch.seq, last)
         client, requests, parts = item.parts
         shown, addressed = item.contents.shown(), item.contents.addressed
         for n, size in enumerate(item.contents.sizes()):
@@ -86,32 +91,3 @@ class ForgottenSends:
                 table.append(row)
             self.written += table.rows
         self._rows.clear()
-
-
-class _Spans:
-    """Ranges of seqs; a batch is the same range at every site."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def has(self, seq: int) -> bool:
-        at = bisect_right(self._starts, seq)
-        return bool(at) and self._ends[at - 1] >= seq
-
-    def add(self, first: int, last: int) -> bool:
-        """Whether it is news; ranges that touch are joined."""
-        at = bisect_right(self._starts, first)
-        if at and self._ends[at - 1] >= first:
-            return False
-        starts, ends = self._starts, self._ends
-        if at and ends[at - 1] == first - 1:
-            at -= 1
-            ends[at] = last
-        else:
-            starts.insert(at, first)
-            ends.insert(at, last)
-        if at + 1 < len(starts) and starts[at + 1] == last + 1:
-            ends[at] = ends[at + 1]
-            del starts[at + 1], ends[at + 1]
-        return True

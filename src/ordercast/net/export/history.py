@@ -8,7 +8,7 @@ message's `sent` row has no digest (docs/store.md).
 import json
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,34 +19,35 @@ from msgspec.structs import replace as replace_fields
 from ordercast.history.collected import CollectedHistory, CollectedTable
 from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
-    BASE,
-    CRASH,
     DROPPED,
     END,
     EXCLUDED,
     GAP,
     OPEN,
-    RESTART,
-    RETURNED,
-    ROLLBACK,
     Event,
     History,
     Meta,
     gap_detail,
 )
-from ordercast.history.stream import HistoryStream, TableStream, stream_history
+from ordercast.history.stream import TableStream, stream_history
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.messages import MessageId
 from ordercast.model.version import __version__
 from ordercast.net.export.epochs import EpochTable
-from ordercast.net.export.forgotten_sends import ForgottenSends
-from ordercast.net.export.source import CopiedBatch, LoggedBatch, StoreSource, sources
-from ordercast.net.store.events import parse_opening
+from ordercast.net.export.forgotten_sends import ExportedTables, ForgottenSends
+from ordercast.net.export.marks import ExportMarks, SeqSpans, SiteMark, Streams
+from ordercast.net.export.site_events import StoreEvents, event_at
+from ordercast.net.export.source import (
+    AcceptedBatch,
+    CopiedBatch,
+    LoggedBatch,
+    StoreSource,
+    sources,
+)
 from ordercast.net.store.rows import GAPS
 
 _FACTS = ("deliver", "on_failure", "epochs")
-_JOIN = '{"reason":"join"}'
 _PROGRESS_EVERY = 65_536  # messages
 
 OnExported = Callable[[Site, str, int], None]
@@ -65,6 +66,7 @@ class Exported:
     gaps: int = 0
     annulled: int = 0  # `deliveries` that were rolled back
     forgotten: int = 0  # `sent` rows without digest
+    append: int = 0  # to a lake: its number
 
 
 def export(
@@ -78,22 +80,22 @@ def export(
     """Write the history. `ended`: running sites that are known to be quiet; a store that was closed
     quietly says so itself."""
     with (
-        _opened(Path(folder), ended) as found,
+        opened_stores(Path(folder), ended) as found,
         stream_history(Path(out), replace=replace) as history,
     ):
-        return _Export(found, history, progress or _silent).run()
+        return HistoryExport(found, history, progress or no_progress).run()
 
 
 def collect(folder: Path, *, ended: Collection[Site] = ()) -> tuple[Exported, History]:
     """The same in memory, for small clusters. It needs no pyarrow."""
     collected = CollectedHistory()
-    with _opened(Path(folder), ended) as found:
-        done = _Export(found, collected, _silent).run()
+    with opened_stores(Path(folder), ended) as found:
+        done = HistoryExport(found, collected, no_progress).run()
     return done, collected.history
 
 
 @contextmanager
-def _opened(folder: Path, ended: Collection[Site]) -> Iterator[list[StoreSource]]:
+def opened_stores(folder: Path, ended: Collection[Site]) -> Iterator[list[StoreSource]]:
     found = sources(folder)
     try:
         for source in found:
@@ -105,69 +107,133 @@ def _opened(folder: Path, ended: Collection[Site]) -> Iterator[list[StoreSource]
             source.close()
 
 
-def _silent(site: Site, table: str, rows: int) -> None:
+def no_progress(site: Site, table: str, rows: int) -> None:
     """The default: progress is not shown."""
 
 
-class _Export:
+class HistoryExport:
+    """`marks`: how much of the stores the history has already; it has moved on when `run` is done.
+    `grows`: more may be appended, so what may still be taken back is left for later."""
+
     def __init__(
         self,
         found: list[StoreSource],
-        history: HistoryStream | CollectedHistory,
+        history: ExportedTables,
         progress: OnExported,
+        marks: ExportMarks | None = None,
+        *,
+        grows: bool = False,
     ) -> None:
         self.found = found
         self.history = history
         self.progress = progress
+        self.marks = ExportMarks() if marks is None else marks
+        self.grows = grows
         self.facts = _facts(found)
         self.epochs = EpochTable(found)
         self.done = Exported([source.site for source in found])
         self.limits = {s.site: s.last_delivered(self.facts["deliver"]) for s in found}
-        self.forgotten = ForgottenSends(history)
+        self.forgotten = ForgottenSends(history, self.marks.sent if grows else None)
         self.excludes = self.facts["on_failure"] == "exclude"
+        self.delivered: Streams = {}  # by this export, where the history grows
+        self.moved: set[Site] = set()  # sites with new rows
+        self.lacking: dict[Site, int] = {}  # the last position that the store no longer has
 
     def run(self) -> Exported:
         named = self.epochs.sites() | set(self.facts.get("sites", ()))
         self.done.missing = sorted(named - {source.site for source in self.found})
         self.done.ended = [source.site for source in self.found if source.ended]
         for source in self.found:
-            self._sent(source)
+            self._require_newer(source)
+            if self.grows:
+                self._hold(source)
+            else:
+                self._sent(source)
         gaps: dict[Site, list[Event]] = {}
         for source in self.found:
             gaps[source.site] = self._deliveries(source)
+        if self.grows:  # what was delivered is decided
+            for source in self.found:
+                self._sent(source)
         self.forgotten.write()
         self.done.forgotten = self.forgotten.written
         self.done.sent += self.forgotten.written
         with self.history.table("events") as events:
             for source in self.found:
-                for number, event in enumerate(self._events(source, gaps[source.site]), 1):
-                    events.append(replace_fields(event, n=number))
+                mark = self._mark(source)
+                for event in self._events(source, gaps[source.site]):
+                    mark.events += 1
+                    events.append(replace_fields(event, n=mark.events))
         self._groups_and_epochs()
         self.history.finish(self._meta())
         return self.done
 
+    def _mark(self, source: StoreSource) -> SiteMark:
+        return self.marks.of(source.site, source.number, source.path)
+
+    def _require_newer(self, source: StoreSource) -> None:
+        mark = self._mark(source)
+        if source.log.last_row() < max(mark.log_row, mark.sent_row, mark.annulled_row):
+            raise ConfigError(
+                f"{source.path}: ends before what the lake has of site {source.site!r}:"
+                " it is an older copy"
+            )
+
+    def _sends(self, source: StoreSource) -> Iterator[tuple[AcceptedBatch, int]]:
+        """The accepted batches that the history has not got, and when they were sent."""
+        mark = self._mark(source)
+        latest = mark.latest_ns
+        after = min([mark.sent_row + 1, *mark.undecided]) - 1
+        for item in source.sends.accepted(after):
+            if item.row <= mark.sent_row:
+                if item.row in mark.undecided:
+                    yield item, mark.undecided[item.row]
+                continue
+            # The clock of the machine may have been set back.
+            latest = max(latest, item.contents.sent_ns or item.at_ns)
+            yield item, latest
+
+    def _hold(self, source: StoreSource) -> None:
+        for item, _ in self._sends(source):
+            self._holds(item)
+        self._has(source)
+
+    def _holds(self, item: AcceptedBatch) -> None:
+        # An excluded site may have delivered a batch before it was refused.
+        self.forgotten.holds(item.batch, sent=not (item.refused and self.excludes))
+
+    def _has(self, source: StoreSource) -> None:
+        # Under `exclude` a site relays a message before it is stored: after a crash others have it,
+        # and its origin does not.
+        surely = source.ended or not self.excludes
+        self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
+
     def _sent(self, source: StoreSource) -> None:
-        limit, latest = self.limits[source.site], 0
+        limit, mark = self.limits[source.site], self._mark(source)
+        undecided: dict[int, int] = {}
+        last = (mark.sent_row, mark.latest_ns)
         progress_at = _PROGRESS_EVERY
         with self.history.table("sent") as table:
-            for at_ns, after, attempt, batch, contents, refused, parts in source.sends.accepted():
-                # An excluded site may have delivered a batch before it was refused.
-                self.forgotten.holds(batch, sent=not (refused and self.excludes))
-                if refused:
+            for item, sent_ns in self._sends(source):
+                last = max(last, (item.row, sent_ns))
+                batch, contents = item.batch, item.contents
+                if not self.grows:
+                    self._holds(item)
+                if item.refused or self._is_written(item):
                     continue
-                # The clock of the machine may have been set back.
-                latest = max(latest, contents.sent_ns or at_ns)
-                after = min(after, limit)
-                count = batch.count
+                if self._is_undecided(source, item):
+                    undecided[item.row] = sent_ns
+                    continue
+                after, count = min(item.after, limit), batch.count
                 table.extend(
                     count,
                     {
                         "origin": batch.origin, "incarnation": batch.incarnation,
                         "group_name": batch.group, "seq": _range(batch.seq, count),
-                        "after_position": after, "after_attempt": attempt if after else 0,
-                        "sent_ns": latest, "size": contents.sizes(),
+                        "after_position": after, "after_attempt": item.attempt if after else 0,
+                        "sent_ns": sent_ns, "size": contents.sizes(),
                         "digest": contents.digests(), "headers": contents.shown(),
-                        "addressed": contents.addressed, **parts._asdict(),
+                        "addressed": contents.addressed, **item.parts._asdict(),
                     },
                 )  # fmt: skip
                 self.epochs.note(batch.group, batch.members)
@@ -176,49 +242,97 @@ class _Export:
                     self.progress(source.site, "sent", table.rows)
             self.done.sent += table.rows
             self.progress(source.site, "sent", table.rows)
-        # Under `exclude` a site relays a message before it is stored: after a crash others have it,
-        # and its origin does not.
-        surely = source.ended or not self.excludes
-        self.forgotten.has(source.site, source.incarnation, source.forgotten() if surely else None)
+        if not self.grows:
+            self._has(source)
+        (mark.sent_row, mark.latest_ns), mark.undecided = last, undecided
+
+    def _is_written(self, item: AcceptedBatch) -> bool:
+        """Whether the history has its rows; if not, it will have them."""
+        if not self.grows:
+            return False
+        batch = item.batch
+        known = self.marks.sent.get((batch.origin, batch.incarnation, batch.group))
+        return known is not None and known.has(batch.seq)
+
+    def _is_undecided(self, source: StoreSource, item: AcceptedBatch) -> bool:
+        """Whether it may still be refused: nobody has delivered it. If not, it is written now."""
+        if not self.grows:
+            return False
+        batch = item.batch
+        stream = (batch.origin, batch.incarnation, batch.group)
+        here = self.delivered.get(stream)
+        if not source.ended and (here is None or not here.has(batch.seq)):
+            return True
+        self.marks.sent.setdefault(stream, SeqSpans()).add(batch.seq, batch.seq + batch.count - 1)
+        return False
 
     def _deliveries(self, source: StoreSource) -> list[Event]:
         """Write the rows of a site's deliveries. Returns the events of its gaps and copies."""
-        site, limit = source.site, self.limits[source.site]
+        site, limit, mark = source.site, self.limits[source.site], self._mark(source)
+        self._find_lacking(source, mark)
         shed = _Shed(source)
         gaps: list[Event] = []
+        log_row = mark.log_row
         progress_at = _PROGRESS_EVERY
         with self.history.table("deliveries") as table:
-            for item in source.log.logged():
+            for item in source.log.logged(mark.log_row):
                 if item.position > limit:
                     break
                 batch = item.placed.batch
                 self.epochs.delivered(site, item.epoch, batch.group, batch.members)
                 self.forgotten.delivered(item, agreed=source.ended or not self.excludes)
+                self._note_delivered(item)
                 if shed and (hidden := shed.within(item)):
                     gaps.extend(_gaps(site, item, hidden))
                     self._rows(table, site, item, hidden)
                 else:
                     self._rows(table, site, item, ())
+                log_row, mark.position = item.row, item.position + batch.count - 1
                 if table.rows >= progress_at:
                     progress_at += _PROGRESS_EVERY
                     self.progress(site, "deliveries", table.rows)
             self.done.deliveries += table.rows
             self.progress(site, "deliveries", table.rows)
-        self._annulled(source)
+            if table.rows:
+                self.moved.add(site)
+        self._annulled(source, mark)
         self.done.gaps += len(gaps)
         for copied in source.log.copies:
             gaps.extend(_copies(site, copied))
+            log_row = max(log_row, copied.row)
+        mark.log_row = log_row
         return gaps
 
-    def _annulled(self, source: StoreSource) -> None:
-        """Write the deliveries that were rolled back, in a file of their own."""
-        if not source.log.rows("n", "annulled LIMIT 1"):
+    def _find_lacking(self, source: StoreSource, mark: SiteMark) -> None:
+        """Whether the store begins above what the history has of it."""
+        back = source.log.rows(
+            "position", f"events WHERE kind = 'rollback' AND n > {mark.event_row}"
+        )
+        mark.position = min([mark.position, *(position for (position,) in back)])
+        kept_after = min(source.log.first_position() - 1, self.limits[source.site])
+        if kept_after > mark.position:
+            self.lacking[source.site] = kept_after
+
+    def _note_delivered(self, item: LoggedBatch) -> None:
+        if self.grows:
+            batch = item.placed.batch
+            stream = (batch.origin, batch.incarnation, batch.group)
+            spans = self.delivered.setdefault(stream, SeqSpans())
+            spans.add(batch.seq, batch.seq + batch.count - 1)
+
+    def _annulled(self, source: StoreSource, mark: SiteMark) -> None:
+        """Write the deliveries that were rolled back, in a file of their own. Those up to the last
+        row of the log that was written before were written then."""
+        after = max(mark.log_row, mark.annulled_row)
+        if not source.log.rows("n", f"annulled WHERE n > {after} LIMIT 1"):
             return
         with self.history.table("deliveries") as table:
-            for item in source.log.annulled():
+            for item in source.log.annulled(after):
                 batch = item.placed.batch
                 self.epochs.delivered(source.site, item.epoch, batch.group, batch.members)
+                self._note_delivered(item)
                 self._rows(table, source.site, item, ())
+                mark.annulled_row = max(mark.annulled_row, item.row)
             self.done.annulled += table.rows
 
     def _rows(
@@ -246,52 +360,40 @@ class _Export:
             },
         )  # fmt: skip
 
-    def _events(self, source: StoreSource, gaps: Iterable[Event]) -> Iterable[Event]:
-        site, epoch = source.site, self.epochs.founded(source.site)
-        kept_after = min(source.log.first_position() - 1, self.limits[site])
-        opened = {one.epoch: at_ns for one, at_ns in source.opened()}
-        attempt, away, was_away = 1, 0, False
-        rows = source.log.rows("kind, position, at_ns, detail", "events ORDER BY n")
-        came_later = not epoch or source.incarnation > 1
-        if came_later and opened and not any(kind == BASE for kind, *_ in rows):
-            yield _event(site, BASE, 0, min(opened), 0, _JOIN)
-        if kept_after:
-            first = source.log.epoch_after(kept_after) or max(opened, default=epoch)
-            yield _event(site, BASE, kept_after, first, 0, '{"reason":"truncated"}')
-        for kind, position, at_ns, detail in rows:
-            if kind == OPEN:
-                one = parse_opening(position, detail)
-                if one.epoch in opened:
-                    epoch = one.epoch
-                    if was_away and one.joined:  # for too long: it was handed the state
-                        yield _event(site, BASE, position, epoch, at_ns, _JOIN, attempt)
-                    was_away = False
-                    del opened[epoch]
-                    yield _event(site, OPEN, position, epoch, at_ns, "{}", attempt)
-            elif kind == ROLLBACK:
-                attempt = json.loads(detail)["attempt"]
-                yield _event(site, kind, position, epoch, at_ns, "{}", attempt)
-            elif kind in (EXCLUDED, RETURNED):
-                away = json.loads(detail)["epoch"] if kind == EXCLUDED else 0
-                was_away = was_away or kind == EXCLUDED
-                closed = json.loads(detail)["epoch"]
-                yield _event(site, kind, position, closed, at_ns, "{}", attempt)
-            elif kind in (CRASH, RESTART, BASE):
-                yield _event(site, kind, position, epoch, at_ns, detail, attempt)
-        closed = self.epochs.left_since(site, epoch)
-        if closed and not away:  # the site has not heard that it is excluded
-            yield _event(site, EXCLUDED, self.limits[site], closed, 0, "{}", attempt)
-        yield from gaps
-        if source.ended and not (away or closed):  # an excluded site that ended was retired
-            yield _event(site, END, self.limits[site], epoch, source.ended_ns, "{}", attempt)
+    def _events(self, source: StoreSource, gaps: Sequence[Event]) -> Iterable[Event]:
+        """The events that the history has not got."""
+        site, mark = source.site, self._mark(source)
+        told = StoreEvents(self.epochs, source, mark)
+        made = [*told.bases(self.lacking.get(site, 0)), *told.rows()]
+        closed = self.epochs.left_since(site, told.epoch)
+        if closed and not told.away and closed != mark.excluded:  # it has not heard of it
+            mark.excluded = closed
+            made.append(event_at(site, EXCLUDED, self.limits[site], closed, 0, "{}", told.attempt))
+        made += gaps
+        ends = source.ended and not (told.away or closed)  # an excluded one that ended was retired
+        at = (self.limits[site], told.epoch)
+        if (
+            mark.ended and not made and (not ends or site in self.moved)
+        ):  # the `end` was not the last
+            made.append(event_at(site, OPEN, at[0], at[1], time.time_ns(), "{}", told.attempt))
+        if ends and (made or not mark.ended):
+            made.append(event_at(site, END, *at, source.ended_ns, "{}", told.attempt))
+        if made:
+            mark.ended = made[-1].kind == END
+        return made
 
     def _groups_and_epochs(self) -> None:
+        """The rows that the history has not got. Of an epoch that all stores have forgotten it may
+        know more than they tell."""
+        told = {epoch for epoch, row in self.marks.epochs.items() if row.protocol}
         with self.history.table("groups") as table:
-            for row in self.epochs.group_rows():
-                table.append(row)
+            for row in self.epochs.group_rows(told):
+                if row not in self.marks.groups:
+                    table.append(row)
         with self.history.table("epochs") as table:
             for one in self.epochs.epoch_rows(self.facts):
-                table.append(one)
+                if one.epoch not in self.marks.epochs:
+                    table.append(one)
 
     def _meta(self) -> Meta:
         config = {"cluster": self.found[0].cluster, **self.facts, "missing": self.done.missing}
@@ -327,7 +429,7 @@ def _gaps(site: Site, item: LoggedBatch, hidden: Iterable[int]) -> list[Event]:
         seq = batch.seq + position - item.position
         message = MessageId(batch.origin, batch.incarnation, batch.group, seq)
         detail = gap_detail(message)
-        made.append(_event(site, GAP, position, item.epoch, item.at_ns, detail, item.attempt))
+        made.append(event_at(site, GAP, position, item.epoch, item.at_ns, detail, item.attempt))
     return made
 
 
@@ -335,16 +437,9 @@ def _copies(site: Site, item: CopiedBatch) -> list[Event]:
     after = item.position - 1
     ids = [item.first._replace(seq=seq) for seq in _range(item.first.seq, item.messages)]
     return [
-        _event(site, DROPPED, after, item.epoch, item.at_ns, gap_detail(one), item.attempt)
+        event_at(site, DROPPED, after, item.epoch, item.at_ns, gap_detail(one), item.attempt)
         for one in ids
     ]
-
-
-def _event(
-    site: Site, kind: str, position: int, epoch: int, at_ns: int, detail: str, attempt: int = 1
-) -> Event:
-    attempt = attempt if position or kind == ROLLBACK else 0
-    return Event(site, 0, kind, position, attempt, epoch, at_ns, detail)
 
 
 def _range(first: int, count: int) -> list[int]:

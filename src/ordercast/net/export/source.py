@@ -44,7 +44,8 @@ from ordercast.net.store.rows import (
 
 
 class LoggedBatch(NamedTuple):
-    """A batch of the site's ordered log; its first message at `position`."""
+    """A batch of the site's ordered log; its first message at `position`. `row`: its number in the
+    store."""
 
     position: int
     epoch: int
@@ -53,6 +54,7 @@ class LoggedBatch(NamedTuple):
     contents: BatchContents
     attempt: int
     parts: RequestParts
+    row: int = 0
 
 
 class CopiedBatch(NamedTuple):
@@ -65,6 +67,7 @@ class CopiedBatch(NamedTuple):
     attempt: int
     first: MessageId
     messages: int
+    row: int = 0
 
 
 class AcceptedBatch(NamedTuple):
@@ -78,6 +81,7 @@ class AcceptedBatch(NamedTuple):
     contents: BatchContents
     refused: bool
     parts: RequestParts
+    row: int = 0
 
 
 class StoreSnapshot:
@@ -122,6 +126,10 @@ class StoreSnapshot:
             return found
         return 1 if self.checkpoint is None else self.checkpoint.position + 1
 
+    def last_row(self) -> int:
+        """The number of the last row; it may have been removed, like all others."""
+        return max(self.last, 0 if self.checkpoint is None else self.checkpoint.upto)
+
     def last_position(self) -> int:
         found = self.rows("position, count, kind", "batches ORDER BY n DESC LIMIT 1")
         if not found:
@@ -135,10 +143,10 @@ class StoreSnapshot:
         found = self.rows("epoch", wanted)
         return int(found[0][0]) if found else 0
 
-    def logged(self) -> Iterator[LoggedBatch]:
+    def logged(self, after_row: int = 0) -> Iterator[LoggedBatch]:
         """The log, in order. What it reads on the way of copies is in `copies` then."""
         self.copies = []
-        for row in self._rows(MINE | COPY, self.first_position()):
+        for row in self._rows(MINE | COPY, self.first_position(), after_row):
             if row.kind & COPY:
                 self._note_copy(row)
             else:
@@ -149,14 +157,17 @@ class StoreSnapshot:
         assert isinstance(record, Passed)
         batch = record.placed.batch
         first = MessageId(batch.origin, batch.incarnation, batch.group, batch.seq)
-        copy = CopiedBatch(row.position, row.epoch, row.at_ns, row.attempt, first, batch.count)
+        copy = CopiedBatch(
+            row.position, row.epoch, row.at_ns, row.attempt, first, batch.count, row.n
+        )
         self.copies.append(copy)
 
-    def annulled(self) -> Iterator[LoggedBatch]:
+    def annulled(self, after_row: int = 0) -> Iterator[LoggedBatch]:
         """Batches that were delivered, and rolled back, as far as they are still here, by position
         and attempt; one at a time in memory."""
         assert self._db is not None
-        order = "annulled JOIN batches USING (n) ORDER BY annulled.position, attempt"
+        joined = f"annulled JOIN batches USING (n) WHERE n > {after_row}"
+        order = f"{joined} ORDER BY annulled.position, attempt"
         for n, position in self.rows("n, annulled.position", order):
             values = self._db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone()
             row = BatchRow(*values)
@@ -167,32 +178,34 @@ class StoreSnapshot:
         assert self._db is not None
         placed = logged_in(self._db, row, self.path)
         contents, parts = self._contents(row, placed.batch), self._parts(row, placed.batch)
-        return LoggedBatch(position, row.epoch, row.at_ns, placed, contents, row.attempt, parts)
+        return LoggedBatch(
+            position, row.epoch, row.at_ns, placed, contents, row.attempt, parts, row.n
+        )
 
-    def accepted(self) -> Iterator[AcceptedBatch]:
+    def accepted(self, after_row: int = 0) -> Iterator[AcceptedBatch]:
         events = self.rows("detail", f"events WHERE kind = '{REFUSED}'")
         refused = {json.loads(detail).get("row") for (detail,) in events}
-        for row, record in self._records(ACCEPTED):
+        for row, record in self._records(ACCEPTED, after_row):
             if isinstance(record, Accepted):
                 batch = record.batch
                 contents, parts = self._contents(row, batch), self._parts(row, batch)
                 yield AcceptedBatch(
                     row.at_ns, row.after_position, row.attempt, batch, contents, row.n in refused,
-                    parts,
+                    parts, row.n,
                 )  # fmt: skip
 
-    def _records(self, kind: int) -> Iterator[tuple[BatchRow, MemberRecord]]:
+    def _records(self, kind: int, after_row: int) -> Iterator[tuple[BatchRow, MemberRecord]]:
         assert self._db is not None
-        for row in self._rows(kind):
+        for row in self._rows(kind, 0, after_row):
             for record in records_of(self._db, row, self.path):
                 yield row, record
 
-    def _rows(self, kind: int, start: int = 0) -> Iterator[BatchRow]:
-        """The rows of a kind from a position on."""
+    def _rows(self, kind: int, start: int, after_row: int) -> Iterator[BatchRow]:
+        """The rows of a kind from a position on, after a row."""
         assert self._db is not None
-        expected = self.first
+        expected = max(self.first, after_row + 1)
         try:
-            for values in self._db.execute(f"{SELECT_BATCH} ORDER BY n"):
+            for values in self._db.execute(f"{SELECT_BATCH} WHERE n > {after_row} ORDER BY n"):
                 row = BatchRow(*values)
                 if row.n != expected:
                     raise StoreCorrupt(
@@ -227,6 +240,7 @@ class StoreSource:
         self.sends = self.log
         state = self.log.state
         self.site: Site = str(state["site"])
+        self.number = int(state["store_number"])
         self.cluster = str(state["cluster"])
         self.facts: dict[str, Any] | None = (
             json.loads(str(state["described"])) if "described" in state else None

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ordercast.history.lake import still_at
 from ordercast.history.reader import present_columns
 from ordercast.history.schema import arrow_type
 from ordercast.history.tables import TABLES, Table
@@ -35,7 +36,7 @@ class RowGroup:
         only, if any are given."""
         columns = [column for column in TABLES[self.table].columns if column.name not in UNUSED]
         try:
-            with pq.ParquetFile(self.path) as file:
+            with pq.ParquetFile(still_at(Path(self.path))) as file:
                 present = [c for c in columns if c.name in file.schema_arrow.names]
                 names = [column.name for column in present]
                 for batch in file.iter_batches(rows, row_groups=[self.number], columns=names):
@@ -60,7 +61,7 @@ def unreadable(path: str | Path, error: Exception) -> ConfigError:
 def check_file(path: Path, table: Table) -> tuple[set[str], list[RowGroup]]:
     """Check that the file has our columns. Returns the names of all columns, and the row groups."""
     try:
-        footer = pq.read_metadata(path)
+        footer = pq.read_metadata(still_at(path))
         schema = footer.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise unreadable(path, error) from None

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from ordercast.history.lake import read_lake
 from ordercast.history.reader import (
     check_epoch,
     check_event,
@@ -133,6 +134,7 @@ class HistoryPlace:
     uri: str
     columns: Mapping[str, Collection[str]]  # by table
     groups: Sequence[RowGroup] | None = None  # of deliveries and sent, in a folder
+    files: Mapping[str, Sequence[str]] | None = None  # of a lake, by table: those that count
 
 
 def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFrame"]:
@@ -147,7 +149,12 @@ def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFr
         reader = spark.read.schema(t.StructType(columns))
         # Files may lie in folders of their own; these are no columns.
         reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
-        frames[name] = reader.parquet(f"{place.uri.rstrip('/')}/{name}")
+        if place.files is None:
+            frames[name] = reader.parquet(f"{place.uri.rstrip('/')}/{name}")
+        elif place.files[name]:
+            frames[name] = reader.parquet(*place.files[name])
+        else:
+            frames[name] = spark.createDataFrame([], t.StructType(columns))
         if place.groups is None:
             _refuse_partitions(frames[name], table)
     return frames
@@ -172,11 +179,17 @@ def check_place(history: str) -> HistoryPlace:
 def _check_folder(folder: Path) -> HistoryPlace:
     require_history(folder)
     read_meta(folder / META_FILE)
+    lake = read_lake(folder)
     columns: dict[str, set[str]] = {}
     groups: list[RowGroup] = []
+    files: dict[str, list[Path]] = {}
     for name, table in TABLES.items():
-        checked = [check_file(path, table) for path in table_files(folder / name)]
+        files[name] = table_files(folder, name, lake)
+        checked = [check_file(path, table) for path in files[name]]
         columns[name] = set().union(*(names for names, _ in checked))
+        if not checked:  # a Delta table without rows has no file
+            columns[name] = {column.name for column in table.columns}
         if name in ("deliveries", "sent"):
             groups += [group for _, own in checked for group in own]
-    return HistoryPlace(str(folder), columns, groups)
+    named = None if lake is None else {name: list(map(str, own)) for name, own in files.items()}
+    return HistoryPlace(str(folder), columns, groups, named)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ordercast.history.lake import PARQUET, merged_from, read_lake, still_at
 from ordercast.history.reader import (
     check_epoch,
     check_event,
@@ -83,9 +84,16 @@ class GrowingFolder:
     def _look(self) -> None:
         """Deliveries are listed first: then the small tables are no older than they are."""
         found: list[Unit] = []
+        lake = read_lake(self.folder)
         for table in ("deliveries", "sent", *SMALL):
             place, seen = self.folder / table, self.left[table]
-            there = {str(path.relative_to(place)) for path in table_files(place)}
+            listed = table_files(self.folder, table, lake)
+            there = {str(path.relative_to(place)) for path in listed}
+            if lake is not None and lake.format == PARQUET:
+                merged = {
+                    name.partition("/")[2] for name in lake.replaced if name.startswith(f"{table}/")
+                }
+                there = _as_followed(place, there, seen, merged)
             gone = sorted(seen.keys() - there)
             if gone:
                 raise ConfigError(
@@ -100,7 +108,7 @@ class GrowingFolder:
     def _units(self, table: str, file: str) -> list[Unit]:
         path = self.folder / table / file
         try:
-            metadata = parquet().read_metadata(path)
+            metadata = parquet().read_metadata(still_at(path))
         except (arrow().ArrowException, OSError, ValueError) as error:
             raise ConfigError(f"{path}: cannot be read as Parquet: {error}") from None
         groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
@@ -120,6 +128,33 @@ class GrowingFolder:
         for epoch in history.epochs:
             check_epoch(epoch, str(self.folder / "epochs"))
         return history
+
+
+def _as_followed(
+    place: Path, there: set[str], seen: dict[str, list[int]], replaced: set[str]
+) -> set[str]:
+    """The files of a table in a lake, as they count here. A merged file counts when all that it was
+    merged from is read; until then they count, which stay hidden for a while. `seen` has then
+    forgotten them."""
+    counts = set(there)
+    for merged in sorted(there - seen.keys()):
+        read = merged_from(merged, seen)
+        if not read:
+            continue  # nothing of it: it is a new file like any other
+        parts = set(merged_from(merged, replaced))
+        if not parts.issuperset(read):
+            raise ConfigError(
+                f"{place / min(set(read) - parts)}: is gone: the lake was compacted, and what was"
+                " merged removed, before all of it was followed"
+            )
+        if all(name in seen and not seen[name] for name in parts):
+            for name in parts:
+                del seen[name]
+            seen[merged] = []
+        else:
+            counts.discard(merged)
+            counts |= parts
+    return counts
 
 
 def _in_turn(units: Iterable[Unit]) -> list[Unit]:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ordercast.history.lake import Lake, read_lake, still_at
 from ordercast.history.reader import present_columns, require_history, table_files
 from ordercast.history.rows import ROLLBACK
 from ordercast.history.schema import arrow, parquet
@@ -139,10 +140,11 @@ class HistoryFeed:
 def contents_of_history(folder: Path, run: str | None) -> HistoryContents:
     require_history(folder)
     files = {}
-    for path in table_files(folder / _TABLE.name):
-        told = path.stat()
+    lake = read_lake(folder)
+    for path in table_files(folder, _TABLE.name, lake):
+        told = still_at(path).stat()
         files[path] = _sites_in(path, told.st_size, told.st_mtime_ns, run)
-    return HistoryContents(files, _rollbacks(folder, run))
+    return HistoryContents(files, _rollbacks(folder, lake, run))
 
 
 @lru_cache(maxsize=65_536)
@@ -170,12 +172,12 @@ def _falls(sites: Any, positions: Any) -> Any:
     return pc.or_(pc.less(sites[1:], sites[:-1]), pc.and_(same, lower))
 
 
-def _rollbacks(folder: Path, run: str | None) -> Mapping[Site, Rollbacks]:
+def _rollbacks(folder: Path, lake: Lake | None, run: str | None) -> Mapping[Site, Rollbacks]:
     if not (folder / "events").is_dir():
         return {}
     found: dict[Site, list[tuple[int, int]]] = {}
-    for path in table_files(folder / "events"):
-        told = path.stat()
+    for path in table_files(folder, "events", lake):
+        told = still_at(path).stat()
         for site, attempt, position in _rollbacks_in(path, told.st_size, told.st_mtime_ns, run):
             found.setdefault(site, []).append((attempt, position))
     return {site: Rollbacks(tuple(sorted(each))) for site, each in found.items()}
@@ -195,7 +197,7 @@ def _read(path: Path, columns: list[str], run: str | None) -> Any:
     """Some columns of a file, of the run that is wanted."""
     pa, pc = arrow(), _compute()
     try:
-        with parquet().ParquetFile(path) as file:
+        with parquet().ParquetFile(still_at(path)) as file:
             has_runs = "run" in file.schema_arrow.names
             data = file.read(columns=[*columns, *(["run"] if has_runs else [])])
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -267,7 +269,7 @@ class _Wanted:
 
     def batches(self, path: Path) -> Iterator[Any]:
         pa = arrow()
-        with parquet().ParquetFile(path) as file:
+        with parquet().ParquetFile(still_at(path)) as file:
             columns = [column.name for column in present_columns(file.schema_arrow, _TABLE, path)]
             groups = [n for n in range(file.num_row_groups) if self._may_have(file, n)]
             for batch in file.iter_batches(BATCH_ROWS * 4, row_groups=groups, columns=columns):
