@@ -123,6 +123,11 @@ def test_a_rollback_leaves_what_stands_between_other_copies() -> None:
     assert judged(world, senders) == []
 
 
+def test_an_absent_site_begins_an_epoch_with_ids_that_were_removed_in_it() -> None:
+    """The epoch opened for a site, the window was removed, and the epoch was closed without it."""
+    assert judged(*choosing(233)) == []
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_windows_that_are_kept_wrong_are_caught(name: str) -> None:
     mutation, seeds, most = MUTANTS[name]

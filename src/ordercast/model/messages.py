@@ -178,15 +178,10 @@ class Batch(Packed, frozen=True):
         return BATCH_WEIGHT + len(self.body)  # nearly all are such
 
 
-def ticket_of(batch: Batch) -> int:
-    """The ticket of the producer that has sent the batch, or of the window of its id; 0: it has
+def ticket_of(client: bytes, number: int) -> int:
+    """The ticket of the producer that has sent a request, or of the window of its id; 0: it has
     neither."""
-    requests = batch.requests
-    if requests is None:
-        return 0
-    if is_by_id(requests.client):
-        return requests.numbers[0][0] >> MARK_BITS
-    return ticket_in(requests.client)
+    return number >> MARK_BITS if is_by_id(client) else ticket_in(client)
 
 
 def has_id(batch: Batch) -> bool:

@@ -23,6 +23,7 @@ from ordercast.model.features import HEADERS
 from ordercast.model.headers import HeaderItems
 from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import BATCH_MESSAGES, ENVELOPE_BYTES
+from ordercast.model.messages import producer_id
 from ordercast.model.options import Limits, Options
 
 GROUPS = ("alpha", "beta", "gamma")
@@ -42,6 +43,7 @@ class Around:
         self.lasts: dict[str, int] = {}  # another object whenever the layout changes
         self.frozen: set[str] = set()
         self.features: tuple[str, ...] = ()
+        self.producers: dict[tuple[str, str], int] = {}
         self.count = 1  # records of the layout: the cluster is founded
         self.known_extras: dict[bytes, tuple[HeaderItems, tuple[str, ...]]] = {}  # by payload
         self.times: dict[bytes, int] = {}  # when a message with this payload was first reserved
@@ -553,3 +555,18 @@ def test_what_is_accepted_at_once_is_asked_the_same() -> None:
         admission.submit(0, "alpha", (), [b"z"])
     around.has_room = True
     assert admission.submit(0, "alpha", (), [b"z"]) == 3
+
+
+def test_what_is_reserved_for_a_producer_that_is_removed_is_refused() -> None:
+    """Otherwise an epoch that opens without the producer's marks would take it."""
+    around = Around(Options())
+    around.producers = {("sink", "alpha"): 7}
+    admission = Admission(cast(Origin, around))
+    assert admission.reserve_batch("alpha", [b"x"], (producer_id(7), 1)) == 1
+    assert admission.reserve_batch("beta", [b"y"], (producer_id(7), 1)) == 1
+    around.change(one=1)
+    assert admission.follow() == {}
+    around.producers = {}
+    around.change(two=2)
+    assert admission.follow() == {"alpha": 1, "beta": 1}
+    assert (admission.messages, len(admission.queue)) == (0, 0)

@@ -29,8 +29,7 @@ class Chooser(Producer):
         super().__init__(world, name, seed, groups[seed % len(groups) :][:1])
         self.expired: list[Sent] = []
         self.restamps = ids.REMEMBERED == MANY
-        # What is refused then has numbers that are used again, which the causal judge does not see.
-        self.forgets = not (self.restamps or world.options.causal)
+        self.forgets = not self.restamps
         self._since: dict[Sent, int] = {}
 
     def _connect(self) -> None:
@@ -103,6 +102,11 @@ class Chooser(Producer):
                 self._expire(sent)
                 continue
             if since > mark + ids.REMEMBERED:
+                if world.losses() and world.now >= world.calm_at:  # what it counts is lost
+                    self._left.pop(0)
+                    self.open.remove(sent)
+                    self.refused.append(sent)
+                    continue
                 self._at = None  # the site is far behind
                 return
             request = by_id(self.name, str(sent[1])), since

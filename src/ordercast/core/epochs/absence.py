@@ -248,8 +248,8 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
     )
     # A site that was absent compares its messages with the entries when it has folded this.
     heard = {s: layout.roster.get(s, 0) for s in flush.members if s not in layout.absent}
-    told = told_in(layout, every)
-    return pruned(with_streams(done, told, flush.number, heard, flush=True))
+    told, new = told_in(layout, every), range(layout.last_epoch + 1, epoch + 1)
+    return pruned(with_streams(done, told, flush.number, heard, opened=new, flush=True))
 
 
 def _opening_marks(

@@ -25,6 +25,7 @@ from ordercast.core.batches import (
     without_extras,
 )
 from ordercast.core.epochs.layout import Domain, Layout
+from ordercast.core.epochs.streams.tickets import has_ticket
 from ordercast.core.epochs.window import Window
 from ordercast.model.envelope import HeaderRun
 from ordercast.model.errors import Error, NotInMajority, WindowFull
@@ -512,7 +513,8 @@ class Admission:
         apart: dict[Group, None] = {}
         for batch in self.queue:
             reserved[batch.group] += len(batch.payloads)
-            if batch.group not in apart and self._goes_on(batch.group, batch.members) is False:
+            goes_on = batch.group in apart or self._goes_on(batch.group, batch.members)
+            if goes_on is False or not self._has_ticket(batch):
                 apart[batch.group] = None
         there = layout.groups if layout.absent else ()
         self._frozen = dict.fromkeys(g for g in there if layout.domain_of([g]) is None)
@@ -536,6 +538,11 @@ class Admission:
             self._drop(refused)
         self._window.forget_skipped(self.numbers)
         return refused
+
+    def _has_ticket(self, batch: Reservation) -> bool:
+        """False: its producer, or the window of its id, was removed. An epoch that opens later
+        begins without its marks, so it must not be in one."""
+        return batch.request is None or has_ticket(self._origin.layout, *batch.request)
 
     def _goes_on(self, group: Group, members: tuple[Site, ...]) -> bool | None:
         """Whether an epoch takes messages to the group. None: not known while sites, or this one,

@@ -427,8 +427,8 @@ def _finished(
         **with_tickets(layout, nominal, edits),
     )
     heard = {site: layout.roster.get(site, 0) for domain in old for site in domain.sites}
-    told = told_in(layout, parts)
-    return pruned(with_streams(done, told, closing.number, heard, flush=False))
+    told, new = told_in(layout, parts), range(layout.last_epoch + 1, epoch + 1)
+    return pruned(with_streams(done, told, closing.number, heard, opened=new, flush=False))
 
 
 # --- what the manager proposes --------------------------------------------------------------------

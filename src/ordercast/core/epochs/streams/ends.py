@@ -7,7 +7,7 @@ entry is numbered on from there, so that no id names two messages (docs/epochs.m
 forgotten").
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from ordercast.core.epochs.layout import Layout, Stream
@@ -67,17 +67,16 @@ def with_streams(
     begun: int,
     heard: Mapping[Site, int],
     *,
+    opened: Container[int],
     flush: bool,
 ) -> Layout:
     """The layout with what an end tells. `begun`: the number of the record that began it. `heard`:
     the sites that had folded that record when they reported, and were in an epoch, with their
     incarnations. They have compared their messages with all entries but those that a later record
-    has told."""
+    has told. `opened`: the epochs that begin with it."""
     lasts = {**layout.lasts, **told}
-    if layout.last_ticket:  # the marks of a producer that is removed go with it
-        tickets = dict.fromkeys(layout.producers.values())
-        lasts = {at: n for at, n in lasts.items() if not is_mark(at[0]) or at[1] in tickets}
-        lasts = remembered(lasts)
+    if layout.last_ticket:
+        lasts = remembered(_with_tickets(layout, lasts, opened))
     before, layout = layout.told_at, replace(layout, lasts=lasts, told_at=layout.count)
     if len(lasts) <= max(FEW, layout.look_at) or before >= begun:
         return layout
@@ -95,3 +94,22 @@ def with_streams(
         else:
             floors[origin, incarnation] = max(seq, floors.get((origin, incarnation), 0))
     return replace(layout, lasts=kept, floors=floors, look_at=2 * len(kept))
+
+
+def _with_tickets(
+    layout: Layout, lasts: Mapping[Stream, int], opened: Container[int]
+) -> dict[Stream, int]:
+    """Without the marks of producers that are removed. In an epoch that goes on members still have
+    them, and a site that was absent when it opened must begin it with the same."""
+    tickets = dict.fromkeys(layout.producers.values())
+    there = {
+        group: None
+        for epoch, domain in layout.domains.items()
+        if epoch not in opened
+        for group in domain.structure.groups
+    }
+    return {
+        at: number
+        for at, number in lasts.items()
+        if not is_mark(at[0]) or at[1] in tickets or at[2] in there
+    }

@@ -69,10 +69,16 @@ def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]
 def require_ticket(layout: Layout, batch: Batch) -> None:
     """Raise UnknownGroup if the batch is of a producer, or for a window of ids, that was
     removed."""
-    ticket = ticket_of(batch)
-    if ticket and ticket not in layout.producers.values():
+    requests = batch.requests
+    if requests is not None and not has_ticket(layout, requests.client, requests.numbers[0][0]):
         gone = "window of ids" if has_id(batch) else "producer"
         raise UnknownGroup(f"the {gone} was removed from group {batch.group!r}")
+
+
+def has_ticket(layout: Layout, client: bytes, number: int) -> bool:
+    """Whether a request needs no ticket, or has one that is not gone."""
+    ticket = ticket_of(client, number)
+    return not ticket or ticket in layout.producers.values()
 
 
 def _require_name(edit: AddProducer, there: Iterable[tuple[str, Group]]) -> None:
