@@ -171,16 +171,18 @@ def test_a_layout_keeps_the_last_ids_of_each_group() -> None:
 def test_a_window_that_is_removed_takes_its_ids_along() -> None:
     there = changed(layout(), "c", AddProducer(ID_WINDOW, "g"))
     full = changed(there, "d", AddProducer("p", "g"), lasts=ids(1, 5))
-    require_ticket(full, batch("x"))
+    name = by_id("s", "x"), BEGIN
+    require_ticket(full, "g", *name)
     gone = changed(full, "e", RemoveProducer(ID_WINDOW, "g"))
     assert marks_in(gone.lasts, ["g"]), "an absent site begins the open epoch with them"
     assert marks_in(changed(gone, "f", UseProtocol("propagation")).lasts, ["g"]) == ()
-    with pytest.raises(UnknownGroup, match="window of ids was removed"):
-        require_ticket(gone, batch("x"))
+    with pytest.raises(UnknownGroup, match="the window was removed"):
+        require_ticket(gone, "g", *name)
     again = changed(gone, "f", AddProducer(ID_WINDOW, "g"))
     late, new = batch("x"), batch("y", again.producers[ID_WINDOW, "g"] << MARK_BITS)
     assert new.requests is not None
-    assert ticket_of(new.requests.client, new.requests.numbers[0][0]) == again.producers[ID_WINDOW, "g"]
+    ticket = ticket_of(new.requests.client, new.requests.numbers[0][0])
+    assert ticket == again.producers[ID_WINDOW, "g"]
     marks = ProducerMarks()
     assert marks.keeps(new)
     assert not marks.keeps(late), "it is of the window before"

@@ -18,7 +18,7 @@ from ordercast.net.client.destinations import Destination
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
 
-IDS = "+ids"  # in the place of a producer's name: the ids that a group remembers
+WINDOWS = ("+ids", "+clients")  # in the place of a producer's name: what a group remembers
 ACTIONS = {"list": "", "remove": "NAME..."}
 
 DESCRIPTION = """\
@@ -33,7 +33,8 @@ messages to a group, and each number is delivered once ('ordercast docs producer
 
 Remove a producer when nothing of it is under way: what it sends again afterwards is
 new to the cluster. Groups that remember ids of senders' own ('ordercast docs ids') are
-listed as +ids, and can be made to forget them in the same way."""
+listed as +ids, groups that remember their clients ('ordercast docs requests') as
++clients; both can be made to forget them in the same way."""
 
 EXAMPLE = """\
 example:
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if action == "list":
         return _list(args, place)
     for name in names:
-        if name != IDS:
+        if name not in WINDOWS:
             require_name(name, f"producer {action}")
     return request_change(args, place, _edits(*names))
 

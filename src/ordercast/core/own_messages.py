@@ -22,7 +22,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake, TooLarge
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import PAST, PAST_NAMES
-from ordercast.model.messages import Batch, Placed, Vector, has_id
+from ordercast.model.messages import Batch, Placed, Vector, may_expire
 from ordercast.model.options import Limits
 
 Seen: TypeAlias = tuple[Group, int, Sequence[Site]]
@@ -63,7 +63,7 @@ class OwnMessages:
         self._ordered: dict[Group, deque[Batch]] = {}  # placed and not stable
         self._placed_seq: dict[Group, int] = {}  # the seq of the last batch that has a place
         self._stable_seq: dict[Group, int] = {}
-        # Of batches with an id, by (incarnation, group, seq): they, or messages that they are
+        # Of batches that may expire, by (incarnation, group, seq): they, or messages that they are
         # copies of, are in the log.
         self._known: dict[tuple[int, Group, int], bool] = {}
         # Causal order only.
@@ -144,7 +144,7 @@ class OwnMessages:
 
     def logged(self, batch: Batch, *, known: bool) -> None:
         """An own batch is in the log here. `known`: it, or what it is a copy of, is delivered."""
-        if known and has_id(batch):
+        if known and may_expire(batch):
             self._known[_name(batch)] = True
 
     def check_stable(self, peer: Site, group: Group, seq: int) -> None:
@@ -173,7 +173,7 @@ class OwnMessages:
         waiting = self._ordered.get(group)
         while waiting and waiting[0].seq + waiting[0].count - 1 <= upto:
             batch = waiting.popleft()
-            if batch.requests and has_id(batch) and not self._known.pop(_name(batch), False):
+            if batch.requests and may_expire(batch) and not self._known.pop(_name(batch), False):
                 self.receipts.append(StageReached(DOUBTED, batch.group, batch.seq, batch.count))
             self.receipts.append(StageReached("stable", batch.group, batch.seq, batch.count))
             self.unstable -= batch.count

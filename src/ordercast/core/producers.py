@@ -1,44 +1,51 @@
-"""Producers and ids: of several copies of a message, the first in the log is delivered
-(docs/producers.md, docs/ids.md).
+"""Producers, ids and clients: of several copies of a message, the first in the log is delivered
+(docs/producers.md, docs/ids.md, docs/requests.md).
 
 A producer numbers its messages to a group with growing numbers. Its *mark* is the last number in
 the log of the group. A copy at or below the mark stays in the log, in all counts and in what is
 stable, but has no position: nobody is given it. So it is with copies of a message that has an id
-of its sender's own; the group remembers its last ids (`core.ids`).
+of its sender's own; the group remembers its last ids (`core.ids`), and its last clients
+(`core.clients`).
 
-Marks and ids are a function of the group's log, so all members of the group have the same, wherever
+All of that is a function of the group's log, so all members of the group have the same, wherever
 they are in it. They begin an epoch as the layout tells them, go on with every batch that is logged,
-and are told at the end of the epoch, as the last seqs of sites are.
+and tell it at the end of the epoch, as the last seqs of sites.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from ordercast.core.clients import ClientWindow
 from ordercast.core.ids import IdWindow, id_mark, next_number, ticket_of_number
 from ordercast.core.outbox import Stream, StreamSeqs, stream_seqs
-from ordercast.model.epochs import PRODUCERS, is_mark
+from ordercast.model.epochs import PRODUCERS, is_id_mark, is_mark
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed, is_by_id, ticket_in
+from ordercast.model.messages import Batch, Placed, is_by_id, is_once, stamp_in, ticket_in
 
 NO_MARKS: Final[StreamSeqs] = ()
 
 
 class ProducerMarks:
     """State: by stream (`PRODUCERS`, the ticket, the group), the last number in the log; by group,
-    the window of its ids, and the last number of an id that is settled."""
+    the windows of its ids and of its clients, and how far what is settled goes in each."""
 
-    __slots__ = ("marks", "settled", "windows")
+    __slots__ = ("client_windows", "heard", "marks", "settled", "windows")
 
     def __init__(self, marks: StreamSeqs = NO_MARKS) -> None:
         self.marks: dict[Stream, int] = {}
         ids: dict[Group, list[tuple[Site, int]]] = {}
+        clients: dict[Group, list[tuple[Site, int]]] = {}
         for origin, ticket, group, number in marks:
             if origin == PRODUCERS:
                 self.marks[origin, ticket, group] = number
-            else:
+            elif is_id_mark(origin):
                 ids.setdefault(group, []).append((origin, number))
+            else:
+                clients.setdefault(group, []).append((origin, number))
         self.windows = {group: IdWindow(numbers) for group, numbers in ids.items()}
         self.settled = {group: window.last for group, window in self.windows.items()}
+        self.client_windows = {group: ClientWindow(values) for group, values in clients.items()}
+        self.heard = {group: window.last for group, window in self.client_windows.items()}
 
     def keeps(self, batch: Batch) -> bool:
         """Take the next batch of the log. False: it is a copy of an earlier one, or is too old to
@@ -52,6 +59,11 @@ class ProducerMarks:
             if window is None:
                 window = self.windows[batch.group] = IdWindow()
             return window.keeps(id_mark(client), number)
+        if is_once(client):
+            clients = self.client_windows.get(batch.group)
+            if clients is None:
+                clients = self.client_windows[batch.group] = ClientWindow()
+            return clients.keeps(requests)
         if not (ticket := ticket_in(client)):
             return True
         stream = (PRODUCERS, ticket, batch.group)
@@ -61,34 +73,57 @@ class ProducerMarks:
         return True
 
     def knows(self, batch: Batch) -> bool:
-        """Whether a message with the id of this batch is in the log, as far as is remembered."""
+        """Whether a message with the id of this batch, or the request that it is, is in the log, as
+        far as is remembered."""
+        requests = batch.requests
+        if requests is None:
+            return False
+        if is_once(requests.client):
+            clients = self.client_windows.get(batch.group)
+            return clients is not None and clients.knows(requests)
         window = self.windows.get(batch.group)
-        return (
-            window is not None
-            and batch.requests is not None
-            and id_mark(batch.requests.client) in window.numbers
-        )
+        return window is not None and id_mark(requests.client) in window.numbers
+
+    def is_crowded(self, group: Group) -> bool:
+        """Whether many more clients send to the group than it remembers."""
+        window = self.client_windows.get(group)
+        return window is not None and window.is_crowded()
 
     def settle(self, batch: Batch) -> None:
         """The next batch of the log that was kept is settled."""
         requests = batch.requests
-        if requests is not None and is_by_id(requests.client):
-            last = self.settled.get(batch.group, 0)
-            self.settled[batch.group] = next_number(last, requests.numbers[-1][0])
+        if requests is None:
+            return
+        client, number, group = requests.client, requests.numbers[-1][0], batch.group
+        if is_by_id(client):
+            self.settled[group] = next_number(self.settled.get(group, 0), number)
+        elif is_once(client):
+            self.heard[group] = max(self.heard.get(group, 0), stamp_in(client, number) + 1)
 
     def all(self) -> StreamSeqs:
-        return (*stream_seqs(self.marks), *self._ids(self.windows))
+        if not (self.windows or self.client_windows):
+            return stream_seqs(self.marks)
+        clients = self._clients(self.client_windows)
+        return (*stream_seqs(self.marks), *self._ids(self.windows), *clients)
 
     def of(self, has: Callable[[Group], bool]) -> StreamSeqs:
-        """The marks and ids at groups for which `has` is true."""
+        """The marks, ids and clients at groups for which `has` is true."""
         marks = tuple((*stream, n) for stream, n in self.marks.items() if has(stream[2]))
-        return (*marks, *self._ids(group for group in self.windows if has(group)))
+        ids = self._ids(group for group in self.windows if has(group))
+        return (*marks, *ids, *self._clients(filter(has, self.client_windows)))
 
     def _ids(self, groups: Iterable[Group]) -> StreamSeqs:
         return tuple(
             (name, ticket_of_number(number), group, number)
             for group in groups
             for name, number in self.windows[group].numbers.items()
+        )
+
+    def _clients(self, groups: Iterable[Group]) -> StreamSeqs:
+        return tuple(
+            (name, ticket_of_number(value), group, value)
+            for group in groups
+            for name, value in self.client_windows[group].marks()
         )
 
 

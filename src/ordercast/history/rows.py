@@ -37,7 +37,9 @@ PRODUCER_CLIENT = "producer/"
 """The `client` of a producer's messages, before the number of its ticket."""
 ID_CLIENT = "id/"
 """The `client` of messages with ids of their senders' own, before a digest of sender and id."""
-REPEATING = (PRODUCER_CLIENT, ID_CLIENT)
+ONCE_CLIENT = "once/"
+"""The `client` of requests that the group recognises, before a digest of the client's id."""
+REPEATING = (PRODUCER_CLIENT, ID_CLIENT, ONCE_CLIENT)
 """The beginnings of `client` where copies may be sent, of which one is delivered."""
 
 

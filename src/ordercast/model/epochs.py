@@ -121,7 +121,7 @@ class _OfProducer(Packed, frozen=True):
     producer: str
 
     def check(self) -> None:
-        if self.producer != ID_WINDOW:
+        if self.producer not in WINDOWS:
             check_site(self.producer, "producer")
 
 
@@ -241,7 +241,8 @@ def check_edits(change: str, edits: Sequence[Edit]) -> None:
 Included: TypeAlias = tuple[tuple[Site, Ordinal, Group, Ordinal], ...]
 """(origin, incarnation, group, last seq that the closed epochs include). Of a producer:
 (`PRODUCERS`, its ticket, the group, its last number). Of an id in a group's window: (`PRODUCERS`
-and a digest of the id, the ticket of the window, the group, its number there)."""
+and a digest of the id, the ticket of the window, the group, its number there). Of a client in a
+group's window: (`PRODUCERS` and its digest and last number, the ticket, the group, its value)."""
 
 PRODUCERS: Final[Site] = "+"
 """In the place of an origin, where a producer's mark stands among the last seqs. No site's name
@@ -250,7 +251,13 @@ begins so."""
 ID_WINDOW: Final = "+ids"
 """In the place of a producer's name: who has the ticket of a group's window of ids."""
 
+CLIENT_WINDOW: Final = "+clients"
+"""The same, of a group's window of clients."""
+
+WINDOWS: Final = (ID_WINDOW, CLIENT_WINDOW)
+
 _ID_MARK: Final = re.compile(r"\+[A-Za-z0-9_-]{15}", re.ASCII)
+_CLIENT_MARK: Final = re.compile(r"\+[A-Za-z0-9_-]{20}", re.ASCII)
 
 
 def is_id_mark(origin: Site) -> bool:
@@ -258,8 +265,14 @@ def is_id_mark(origin: Site) -> bool:
     return _ID_MARK.fullmatch(origin) is not None
 
 
+def is_client_mark(origin: Site) -> bool:
+    """Whether it stands for a client in a group's window."""
+    return _CLIENT_MARK.fullmatch(origin) is not None
+
+
 def is_mark(origin: Site) -> bool:
-    """Whether no site stands in the place of an origin, but a producer's mark or an id."""
+    """Whether no site stands in the place of an origin, but a producer's mark, an id or a
+    client."""
     return origin.startswith(PRODUCERS)
 
 
@@ -273,7 +286,7 @@ Stores: TypeAlias = tuple[tuple[Site, StoreNumber], ...]
 def check_included(included: Included, field: str) -> None:
     check_length(included, 0, LASTS, field)
     for origin in dict.fromkeys(origin for origin, _, _, _ in included):
-        if origin != PRODUCERS and not is_id_mark(origin):
+        if origin != PRODUCERS and not (is_id_mark(origin) or is_client_mark(origin)):
             check_site(origin, field)
     for group in dict.fromkeys(group for _, _, group, _ in included):
         check_group(group, field)

@@ -15,12 +15,14 @@ GRANTS: Final = "grants"
 HEADERS: Final = "headers"
 IDS: Final = "ids"
 PRODUCERS: Final = "producers"
+REPEATS: Final = "repeats"
 
 FEATURES: Final[dict[str, str]] = {
     CORES: "the protocol hybrid:N, with a core of N sites",
     GRANTS: "grants and revoked certificates in the voters' log; who asks for a change",
     HEADERS: "messages have headers, the time of sending, and the groups they are addressed to",
     IDS: "of several copies of a message with an id the first in the log is delivered",
+    REPEATS: "a client's request is recognised by its group, at whichever member it is repeated",
     PRODUCERS: "of several copies of a producer's message the first in the log is delivered",
 }
 """The features of this program: name, and its meaning in half a line."""

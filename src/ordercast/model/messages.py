@@ -49,8 +49,16 @@ BY_ID: Final = b"by-id"
 """The first bytes of the id under which a message travels that has an id of its sender's own. A
 client's id never begins so. The rest is a digest of the sender's name and that id."""
 
+ONCE: Final = b"once"
+"""The first bytes of the id under which a request of a client travels that the group recognises.
+A client's id never begins so. The rest is the request's stamp, and a digest of the client's id."""
+
 MARK_BITS: Final = 40
-"""The mark of a group's ids: the ticket of their window, and in the lowest bits a count."""
+"""The mark of a group's ids, or of its clients: the ticket of their window, and in the lowest bits
+a count."""
+
+_STAMP_BYTES: Final = MARK_BITS // 8
+_COUNTS: Final = (1 << MARK_BITS) - 1
 
 BATCH_WEIGHT = 192
 """Roughly the bytes of a batch without its body, its past and its members."""
@@ -95,9 +103,32 @@ def is_by_id(client: bytes) -> bool:
     return client.startswith(BY_ID)
 
 
+def once(client: bytes, number: int, stamp: int) -> tuple[bytes, int]:
+    """The id and the number under which a client's request travels that was stamped with a mark of
+    the group's clients. Both have a part of the mark."""
+    size = CLIENT_BYTES - len(ONCE) - _STAMP_BYTES
+    digest = blake2b(client, digest_size=size).digest()
+    name = ONCE + (stamp & _COUNTS).to_bytes(_STAMP_BYTES) + digest
+    return name, (stamp & ~_COUNTS) | number
+
+
+def is_once(client: bytes) -> bool:
+    return client.startswith(ONCE)
+
+
+def stamp_in(client: bytes, number: int) -> int:
+    """The stamp of a request that travels under these."""
+    return (number & ~_COUNTS) | int.from_bytes(client[len(ONCE) : len(ONCE) + _STAMP_BYTES])
+
+
+def digest_in(client: bytes) -> bytes:
+    """What stands for the client in the id of its request."""
+    return client[len(ONCE) + _STAMP_BYTES :]
+
+
 def is_client(client: bytes) -> bool:
     """Whether it is the id of a client, and not one under which copies are known in the log."""
-    return not client.startswith((PRODUCER, BY_ID))
+    return not client.startswith((PRODUCER, BY_ID, ONCE))
 
 
 class Requests(Packed, frozen=True):
@@ -105,7 +136,7 @@ class Requests(Packed, frozen=True):
     batch's messages it has. They stand in the order of the messages, and their numbers grow. A
     batch of a producer is one request, so that all of it is delivered, or nothing. So is a batch
     with an id of its sender's own (`by_id`); its number is the mark of the group's ids when the
-    message was first sent."""
+    message was first sent. So is a client's request that is stamped (`once`)."""
 
     client: Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
     numbers: Annotated[
@@ -130,6 +161,11 @@ class Requests(Packed, frozen=True):
             raise FrameError(
                 f"batch.requests: {len(self.numbers)} of a producer, or with ids, in one batch"
             )
+        if is_once(self.client):
+            number = self.numbers[0][0]
+            stamp = stamp_in(self.client, number)
+            if not number >> MARK_BITS or not number & _COUNTS or stamp & _COUNTS == _COUNTS:
+                raise FrameError(f"batch.requests: {number} is no number with a stamp")
         if is_by_id(self.client) and not self.numbers[0][0] >> MARK_BITS:
             raise FrameError(f"batch.requests: {self.numbers[0][0]} is no mark of ids")
 
@@ -179,14 +215,15 @@ class Batch(Packed, frozen=True):
 
 
 def ticket_of(client: bytes, number: int) -> int:
-    """The ticket of the producer that has sent a request, or of the window of its id; 0: it has
-    neither."""
-    return number >> MARK_BITS if is_by_id(client) else ticket_in(client)
+    """The ticket of the producer that has sent a request, or of the window of its id or of its
+    client; 0: it has none."""
+    return number >> MARK_BITS if client.startswith((BY_ID, ONCE)) else ticket_in(client)
 
 
-def has_id(batch: Batch) -> bool:
-    """Whether its sender has chosen an id for it."""
-    return batch.requests is not None and is_by_id(batch.requests.client)
+def may_expire(batch: Batch) -> bool:
+    """Whether it is delivered only if its group remembers enough: its sender has chosen an id for
+    it, or it is a client's request with a stamp."""
+    return batch.requests is not None and batch.requests.client.startswith((BY_ID, ONCE))
 
 
 class Placed(Packed, frozen=True):

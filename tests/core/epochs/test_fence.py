@@ -12,9 +12,10 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import MemberBox
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Accepted
+from ordercast.model.epochs import CLIENT_WINDOW, AddProducer
 from ordercast.model.errors import Error
 from ordercast.model.limits import BATCH_MESSAGES
-from ordercast.model.messages import Requests
+from ordercast.model.messages import MARK_BITS, Requests, once
 from ordercast.model.options import MILLISECOND, NEVER, SECOND, Limits
 from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import DOWN, Data
@@ -69,6 +70,20 @@ def test_a_clients_request_is_relayed_when_it_is_durable_and_an_applications_at_
     assert not client.send
     assert relayed(client.then_send)
     assert MEMBER in client.counted
+
+
+@pytest.mark.parametrize("protocol", TREES)
+def test_a_request_that_its_group_recognises_is_relayed_at_once(protocol: str) -> None:
+    world = founded(protocol)
+    world.ask("a", "remember", AddProducer(CLIENT_WINDOW, "alpha"))
+    world.run(4 * SECOND)
+    member = primary(world)
+    request = once(CLIENT, 1, member.layout.producers[CLIENT_WINDOW, "alpha"] << MARK_BITS)
+    member.submit(member.now, "alpha", [b"x"], request)
+    box = member.drain()
+    assert isinstance(box.persist[0], Accepted)
+    assert relayed(box.send)
+    assert MEMBER not in box.counted
 
 
 @pytest.mark.parametrize("protocol", TREES)

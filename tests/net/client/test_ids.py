@@ -15,7 +15,7 @@ from ordercast.core import ids as core_ids
 from ordercast.model.epochs import ID_WINDOW, RemoveProducer
 from ordercast.model.errors import ConfigError, Error, Expired
 from ordercast.model.limits import IDS
-from ordercast.net.site import ids as site_ids
+from ordercast.net.site.copies import ids as site_ids
 from ordercast.net.site.node import site_of
 from support.clusters.served import served
 from support.clusters.sites import until

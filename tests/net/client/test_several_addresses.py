@@ -1,16 +1,18 @@
 """A client with several addresses: which daemon it uses, and what becomes of what was under way."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import ordercast
 from ordercast.model.errors import ConfigError
 from ordercast.net.client.client import Away, Client, connect
+from ordercast.net.site.copies.repeats import RepeatSender
 from ordercast.net.site.node import site_of
 from support.clusters.served import Served, served
 from support.clusters.sites import read_messages, until
@@ -77,6 +79,14 @@ async def test_the_client_goes_on_at_another_site_and_new_sends_and_questions_wi
         await remote.confirm(1)
 
 
+@pytest.fixture
+def _no_window() -> Iterator[None]:
+    """Groups do not remember clients: only the site that has taken a request knows it."""
+    with patch.object(RepeatSender, "begin"):
+        yield
+
+
+@pytest.mark.usefixtures("_no_window")
 @in_loop
 async def test_what_is_not_answered_waits_for_its_site_and_is_sent_once(tmp_path: Path) -> None:
     async with running_three(tmp_path) as running, client(running, "a", "b") as remote:

@@ -3,13 +3,14 @@ members of the group alone. Each message carries the mark that its sender knew f
 sender asks for a new mark on each connection, and groups remember enough ids for that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
 from ordercast.core import ids
 from ordercast.core.epochs.records import REFUSED
-from ordercast.core.outbox import DOUBTED
+from ordercast.core.outbox import DOUBTED, Stream
+from ordercast.core.producers import ProducerMarks
 from ordercast.model.epochs import ID_WINDOW, AddProducer, RemoveProducer
 from ordercast.model.messages import MARK_BITS, by_id
 from ordercast.model.options import SECOND
@@ -25,10 +26,12 @@ class Chooser(Producer):
     """It sends to one group, because no site need be a member of two. `_since`: the mark of each
     message when it was first handed over."""
 
+    window = ID_WINDOW
+
     def __init__(self, world: World, name: str, seed: int, groups: Sequence[str]) -> None:
         super().__init__(world, name, seed, groups[seed % len(groups) :][:1])
         self.expired: list[Sent] = []
-        self.restamps = ids.REMEMBERED == MANY
+        self.restamps = self.remembered() == MANY
         self.forgets = not self.restamps
         self._since: dict[Sent, int] = {}
 
@@ -48,7 +51,7 @@ class Chooser(Producer):
                 continue
             if "stable" in stages and REFUSED not in stages and DOUBTED in stages:
                 lasts = world.members[at[0]].layout.lasts if at[0] in world.members else {}
-                if not any(origin == self._mark_of(sent) for origin, _, _ in lasts):
+                if not self.was_told(sent, lasts):
                     self._expire(sent)
         super()._look()
 
@@ -58,8 +61,21 @@ class Chooser(Producer):
         gone = any(site in self.world.lost for site in who_may_have_lost(self.world, sent[0]))
         return gone or sent in self.refused
 
-    def _mark_of(self, sent: Sent) -> str:
-        return ids.id_mark(by_id(self.name, str(sent[1])))
+    def remembered(self) -> int:
+        """What a group remembers."""
+        return ids.REMEMBERED
+
+    def was_told(self, sent: Sent, lasts: Mapping[Stream, int]) -> bool:
+        """Whether the end of an epoch has told that it is delivered."""
+        mark = ids.id_mark(by_id(self.name, str(sent[1])))
+        return any(origin == mark for origin, _, _ in lasts)
+
+    def mark(self, marks: ProducerMarks, group: str) -> int:
+        """How far what is settled goes."""
+        return marks.settled.get(group, 0)
+
+    def request(self, sent: Sent, since: int) -> tuple[bytes, int]:
+        return by_id(self.name, str(sent[1])), since
 
     def _expire(self, sent: Sent) -> None:
         self.open.remove(sent)
@@ -76,7 +92,7 @@ class Chooser(Producer):
             sent = self._left[0]
             member, group = world.members[site], sent[0]
             layout = member.layout
-            ticket = layout.producers.get((ID_WINDOW, group))
+            ticket = layout.producers.get((self.window, group))
             if group not in layout.groups:
                 self._left.pop(0)
                 self.open.remove(sent)
@@ -87,21 +103,21 @@ class Chooser(Producer):
                 return
             if ticket is None:
                 name = f"{self.name} {group} {site} {world.now // (SECOND // 4)}"
-                world.ask(site, name, AddProducer(ID_WINDOW, group))
+                world.ask(site, name, AddProducer(self.window, group))
                 return
             if self.forgets and world.now < 4 * SECOND and self.draw.random() < 0.01:
                 name = f"{self.name} forgets {group} {world.now}"
-                world.ask(site, name, RemoveProducer(ID_WINDOW, group))
+                world.ask(site, name, RemoveProducer(self.window, group))
                 return
             home = layout.home(site)
             assert home is not None
-            settled = member.engines[home.epoch].marks.settled.get(group, 0)
+            settled = self.mark(member.engines[home.epoch].marks, group)
             mark = max(settled, ticket << MARK_BITS)
             since = self._since.setdefault(sent, mark)
             if since >> MARK_BITS < ticket:
                 self._expire(sent)
                 continue
-            if since > mark + ids.REMEMBERED:
+            if since > mark + self.remembered():
                 if world.losses() and world.now >= world.calm_at:  # what it counts is lost
                     self._left.pop(0)
                     self.open.remove(sent)
@@ -109,7 +125,7 @@ class Chooser(Producer):
                     continue
                 self._at = None  # the site is far behind
                 return
-            request = by_id(self.name, str(sent[1])), since
+            request = self.request(sent, since)
             given = self._submit(site, group, request, self.body(sent))
             if given is None:
                 return

@@ -25,7 +25,7 @@ from ordercast.core.batches import (
     without_extras,
 )
 from ordercast.core.epochs.layout import Domain, Layout
-from ordercast.core.epochs.streams.tickets import has_ticket
+from ordercast.core.epochs.streams.tickets import has_ticket, require_ticket
 from ordercast.core.epochs.window import Window
 from ordercast.model.envelope import HeaderRun
 from ordercast.model.errors import Error, NotInMajority, WindowFull
@@ -287,6 +287,8 @@ class Admission:
             self._begin(self._last, group, ())
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
+        if request is not None:
+            require_ticket(self._origin.layout, group, *request)
         batch = Reservation(group, (), 0, payloads, size, sent_ns, extras, request)
         return self._reserve(self._last, batch, turn, extras)
 
@@ -486,6 +488,8 @@ class Admission:
                 raise NotInMajority("headers wait until the cluster is founded")
             sent_ns, extras = 0, without_extras(extras)
         batch_bytes(payloads, self._message_bytes, extras)
+        if request is not None:
+            require_ticket(self._origin.layout, group, *request)
         self._window.require_stream(group, members)
         self._window.require_past()
         seq = self._window.next_seq(group)

@@ -535,7 +535,9 @@ class Member:
         for batch in unplaced:
             try:
                 self.flush.require_nothing_waits()
-                require_ticket(self.layout, batch)
+                if (asked := batch.requests) is not None:
+                    number = asked.numbers[0][0]
+                    require_ticket(self.layout, batch.group, asked.client, number)
                 domain = self.domain(batch.group, batch.members)
             except NotInMajority:
                 self.flush.parked.append(batch)

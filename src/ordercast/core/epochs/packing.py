@@ -18,7 +18,7 @@ from ordercast.core.epochs.layout import (
     sites_of,
 )
 from ordercast.core.order.registry import is_protocol
-from ordercast.model.epochs import ID_WINDOW, Counts, Edit, EndPart, ForestMoves, Included
+from ordercast.model.epochs import WINDOWS, Counts, Edit, EndPart, ForestMoves, Included
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.features import are_features
 from ordercast.model.grants import GrantText, grants_told
@@ -218,7 +218,7 @@ def _read(data: bytes) -> _Layout:
         or not all(is_protocol(protocol) for _, protocol in packed.manners.values())
         or len(packed.chain) not in (0, HASH_BYTES)
         or not are_features(packed.features)
-        or not all(is_name(name) or name == ID_WINDOW for name, _, _ in packed.producers)
+        or not all(is_name(name) or name in WINDOWS for name, _, _ in packed.producers)
         or not all(group in packed.groups for _, group, _ in packed.producers)
         or not all(0 < ticket <= packed.last_ticket for _, _, ticket in packed.producers)
     ):

@@ -9,7 +9,7 @@ from ordercast.core.outbox import DOUBTED, StageReached
 from ordercast.model.errors import NotInMajority, TooLarge
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import BATCH_MESSAGES, LEAST_STREAMS, STREAM_BYTES
-from ordercast.model.messages import Batch, has_id
+from ordercast.model.messages import Batch, may_expire
 from ordercast.model.options import Options
 
 FEW = 1_024  # groups and lists that are never looked through
@@ -191,7 +191,7 @@ def not_in_the_past(member: _Origin, kept: Sequence[Batch]) -> list[Batch]:
         if batch.seq > member.layout.lasts.get(stream, 0):
             unplaced.append(batch)
             continue
-        for stage in ("ordered", DOUBTED, "stable") if has_id(batch) else ("ordered", "stable"):
+        for stage in ("ordered", DOUBTED, "stable") if may_expire(batch) else ("ordered", "stable"):
             member.receipts.append(StageReached(stage, batch.group, batch.seq, batch.count))
     return unplaced
 

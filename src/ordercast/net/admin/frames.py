@@ -63,6 +63,7 @@ class ClientHello(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     site: Name
     client: ClientId
     lowest: int = FIRST
+    stamps: bool = False  # it takes `GroupMarks`
 
 
 class Send(Packed, frozen=True, tag=2):
@@ -230,6 +231,19 @@ class TimesRequest(Packed, frozen=True, tag=19):
     start: Ordinal
 
 
+class SendOnce(Packed, frozen=True, tag=20):
+    """A batch for a group that remembers clients. `stamp`: the mark of its clients when the request
+    was first sent. `after`: the number of the stamped request before it to the group that was not
+    rejected, or 0. It is sent again, on every connection, until it is stable."""
+
+    number: Ordinal
+    group: Name
+    count: Annotated[int, Meta(ge=1, le=BATCH_MESSAGES)]
+    body: Annotated[bytes, Meta(max_length=BODY_BYTES + ENVELOPE_BYTES)]
+    stamp: Ordinal
+    after: Natural
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -250,6 +264,7 @@ ClientFrame: TypeAlias = (
     | SendById
     | IdMarkRequest
     | TimesRequest
+    | SendOnce
 )
 
 
@@ -276,6 +291,13 @@ class ServedCluster(Packed, frozen=True, forbid_unknown_fields=False):
     message_bytes: int
 
 
+class GroupMarks(Packed, frozen=True, tag=15):
+    """The groups that remember clients, each with its mark: requests to them are stamped with it.
+    Sent whenever it has changed, but not more often than the daemon looks."""
+
+    marks: tuple[tuple[Group, int], ...]
+
+
 class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     """`version`: of all later frames, both ways. `messages` and `bytes`: how much a client may have
     under way that is not yet accepted."""
@@ -291,6 +313,8 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     produces: bool = False  # it takes `Produce`
     takes_ids: bool = False  # it takes `SendById` and `IdMarkRequest`
     tells_times: bool = False  # it takes `TimesRequest`
+    takes_stamps: bool = False  # it takes `SendOnce`
+    marks: tuple[tuple[Group, int], ...] = ()  # as in `GroupMarks`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):
@@ -411,6 +435,7 @@ DaemonFrame: TypeAlias = (
     | Rolled
     | TurnGiven
     | RangeEnd
+    | GroupMarks
 )
 
 Decode: TypeAlias = Callable[[bytes], Any]

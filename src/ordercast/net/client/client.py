@@ -33,6 +33,7 @@ from ordercast.net.admin.frames import (
     DaemonFrame,
     DigestRequest,
     Failed,
+    GroupMarks,
     IdMarkRequest,
     Opened,
     RangeEnd,
@@ -175,8 +176,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._patience_s = patience_s
         self._flush_s = flush_s
         self._hello = ClientHello(
-            max(ADMIN_CODECS), cluster, site, secrets.token_bytes(CLIENT_BYTES), min(ADMIN_CODECS)
-        )
+            max(ADMIN_CODECS), cluster, site, secrets.token_bytes(CLIENT_BYTES), min(ADMIN_CODECS),
+            stamps=True,
+        )  # fmt: skip
         self._link: DaemonConnection | None = None
         self._targets = KnownTargets(site)
         self._outgoing = ClientOutgoing(self._targets, self._send)
@@ -740,6 +742,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         elif isinstance(frame, Targets):
             self._outgoing.settle()  # perhaps a group is gone
             self._targets.update(frame)
+        elif isinstance(frame, GroupMarks):
+            self._outgoing.marks = dict(frame.marks)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)
         elif isinstance(frame, Failed):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
-from ordercast.model.errors import ConfigError, Error, WindowFull
+from ordercast.model.errors import ConfigError, Error, Expired, WindowFull
 from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import Headers
@@ -17,6 +17,7 @@ from ordercast.net.admin.frames import (
     Produce,
     Send,
     SendById,
+    SendOnce,
     Watch,
     Welcome,
 )
@@ -56,6 +57,7 @@ class ClientOutgoing:
         self._most = (0, 0)
         self._causal = False
         self._under_way = [0, 0]  # messages and bytes not yet accepted
+        self._held = [0, 0]  # those that are accepted, and may have to be sent again
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self._uncut: list[ClientRequest] = []  # of this turn
         self._filling: dict[Target, ClientRequest] = {}  # those of them that may grow
@@ -67,6 +69,10 @@ class ClientOutgoing:
         self.tells_times = False  # the daemon takes `TimesRequest`
         # By producer and group: the number of its last message that was not rejected.
         self._produced: dict[tuple[str, Group], int] = {}
+        self._takes_stamps = False  # the daemon knows stamps
+        self.marks: dict[Group, int] = {}  # of groups that remember clients
+        # By group: the number of the last stamped request that was not rejected, and its stamp.
+        self._stamped: dict[Group, tuple[int, int]] = {}
 
     # --- what is to be sent -----------------------------------------------------------------------
 
@@ -138,6 +144,7 @@ class ClientOutgoing:
         sent = None if whole else self._filling.get(target)
         if sent is None or sent.count >= _BATCH_MESSAGES or sent.size + size > _BATCH_BYTES:
             sent = self._begin(target)
+            self._stamp(sent)
             if whole:
                 self._filling.pop(target, None)
             else:
@@ -146,6 +153,15 @@ class ClientOutgoing:
         if not (whole or target[1]):
             self._quicken(sent, target[0])
         return receipt
+
+    def _stamp(self, sent: ClientRequest) -> None:
+        """If its group remembers clients, it can be sent again anywhere. Stamps never go back,
+        though a daemon may lag behind the one before."""
+        mark = self.marks.get(sent.target, 0) if not sent.sites else 0
+        if mark:
+            sent.after, stamp = self._stamped.get(sent.target, (0, 0))
+            sent.stamp = max(mark, stamp)
+            self._stamped[sent.target] = sent.number, sent.stamp
 
     def produce(
         self,
@@ -215,7 +231,14 @@ class ClientOutgoing:
         if sent.chosen and not self.takes_ids:
             self.rejected(sent.number, Error("the daemon's program does not know ids"))
             return
+        if sent.stamp and not self._takes_stamps:
+            self.rejected(sent.number, Error("the daemon's program does not know stamps"))
+            return
         body = packed_body(sent.payloads, 0, sent.headers, sent.groups)
+        if sent.stamp:
+            self._send(SendOnce(sent.number, sent.target, sent.count, body, sent.stamp, sent.after))
+            sent.again, sent.repeated = True, sent.again
+            return
         if sent.producer:
             self._send(
                 Produce(
@@ -239,7 +262,15 @@ class ClientOutgoing:
         self.settle()
         messages, taken = self._under_way
         most_messages, most_bytes = self._most
-        return not messages or (messages + count <= most_messages and taken + size <= most_bytes)
+        if not messages:
+            return True
+        held, held_bytes = self._held  # on a new connection all of it is under way again
+        return (
+            messages + count <= most_messages
+            and taken + size <= most_bytes
+            and messages + held + count <= 2 * most_messages
+            and taken + held_bytes + size <= most_bytes + most_bytes * 7 // 8
+        )
 
     def require_room(self, count: int, size: int) -> None:
         if self._waiting or not self._fits(count, size):
@@ -274,6 +305,22 @@ class ClientOutgoing:
     def _release(self, count: int, size: int) -> None:
         self._under_way[0] -= count
         self._under_way[1] -= size
+        self._wake()
+
+    def _hold(self, sent: ClientRequest, sign: int) -> None:
+        self._held[0] += sign * sent.count
+        self._held[1] += sign * sent.size
+        if sign < 0:
+            self._wake()
+
+    def _let_go(self, sent: ClientRequest) -> None:
+        """It is rejected."""
+        if sent.is_under_way:
+            self._release(sent.count, sent.size)
+        elif sent.stamp:
+            self._hold(sent, -1)
+
+    def _wake(self) -> None:
         while self._waiting:
             count, size, future = self._waiting[0]
             if future.done():  # cancelled
@@ -291,10 +338,14 @@ class ClientOutgoing:
         sent = self.requests.get(number)
         if sent is None:
             return
-        before = sent.is_handed_over
+        was_under_way = sent.is_under_way
         sent.reached(stage, group, seq)
-        if sent.is_handed_over and not before:
+        if sent.stamp and was_under_way:
+            self._hold(sent, 1)
+        if was_under_way and not sent.is_under_way:
             self._release(sent.count, sent.size)
+        if sent.stamp and stage == STABLE:
+            self._hold(sent, -1)
         if stage == STABLE:
             del self.requests[number]
         self._count_answered()
@@ -303,27 +354,35 @@ class ClientOutgoing:
         self.settle()
         sent = self.requests.pop(number, None)
         if sent is not None:
-            if not sent.is_handed_over:
-                self._release(sent.count, sent.size)
+            self._let_go(sent)
+            told = isinstance(error, Error) and not isinstance(error, Expired)
+            if sent.repeated and told:  # what another daemon has done with it is not known
+                assert isinstance(error, Error)
+                error = _unknown(error)
             sent.failed(error)
             if sent.producer:
-                self._reject_later(sent, error)
+                self._produced[sent.producer, sent.target] = sent.after
+                name = f"message {sent.at} of producer {sent.producer!r}"
+                self._reject_later(sent, Error(f"{name} before it failed: {error}"))
+            elif sent.stamp and not isinstance(error, Expired):
+                self._stamped[sent.target] = sent.after, 0
+                name = f"a message to {sent.target!r} before it failed: {error}"
+                self._reject_later(sent, _unknown(Error(name)))
             self._count_answered()
 
-    def _reject_later(self, first: ClientRequest, error: Exception) -> None:
-        """What its producer has sent to the group after a message that is rejected must not be
-        delivered before that: it would make that message a copy."""
-        pair = (first.producer, first.target)
-        self._produced[pair] = first.after
+    def _reject_later(self, first: ClientRequest, why: Error) -> None:
+        """What its producer, or the client itself, has sent to the group after a message that is
+        rejected must not be delivered before that: it would make that message a copy."""
         later = [
             sent.number
             for sent in self.requests.values()
-            if sent.number > first.number and (sent.producer, sent.target) == pair
+            if sent.number > first.number
+            and (sent.producer, sent.target) == (first.producer, first.target)
+            and bool(sent.stamp) == bool(first.stamp)
         ]
-        why = Error(f"message {first.at} of producer {first.producer!r} before it failed: {error}")
         for number in later:
             sent = self.requests.pop(number)
-            self._release(sent.count, sent.size)
+            self._let_go(sent)
             sent.failed(why)
 
     def _count_answered(self) -> None:
@@ -359,6 +418,7 @@ class ClientOutgoing:
         self._produces, self.takes_ids = welcome.produces, welcome.takes_ids
         self.settle()
         self.tells_times = welcome.tells_times
+        self._takes_stamps, self.marks = welcome.takes_stamps, dict(welcome.marks)
         self._uncut = []
         self._filling.clear()
         for sent in list(self.requests.values()):

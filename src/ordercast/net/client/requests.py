@@ -15,15 +15,18 @@ class ClientRequest:
 
     __slots__ = (
         "after", "again", "at", "chosen", "count", "error", "group", "groups", "headers", "number",
-        "payloads", "producer", "seq", "since",
-        "sites", "size", "stage", "target", "waiters",
+        "payloads", "producer", "repeated", "seq", "since",
+        "sites", "size", "stage", "stamp", "target", "waiters",
     )  # fmt: skip
 
     def __init__(
         self, number: int, target: Group, sites: tuple[Site, ...], groups: tuple[Group, ...] = ()
     ) -> None:
         self.number = number
-        # If a producer has sent it: who, its number at the group, and the number before it there.
+        # If the group recognises it: the mark of its clients when it was first sent.
+        self.stamp = 0
+        # If a producer has sent it: who, its number at the group, and the number before it there;
+        # `after` also of a request that the group recognises.
         self.producer = ""
         self.at = self.after = 0
         # If it has an id of the caller's own: the id, and the mark when it was first sent.
@@ -37,6 +40,7 @@ class ClientRequest:
         self.count = 0
         self.size = 0
         self.again = False  # it was written on an earlier connection
+        self.repeated = False  # it was written on several
         self.stage = 0
         self.group = target
         self.seq = 0  # of the first message; known when accepted
@@ -74,7 +78,13 @@ class ClientRequest:
     @property
     def may_repeat(self) -> bool:
         """Whether it can be sent again anywhere: of its copies one is delivered."""
-        return bool(self.producer or self.chosen)
+        return bool(self.stamp or self.producer or self.chosen)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it takes room on its way to the daemon. What the group recognises is kept here
+        until it is stable, but has arrived when it is accepted."""
+        return self.stage < (ACCEPTED if self.stamp else self.kept_until)
 
     @property
     def is_handed_over(self) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 
 from ordercast.model.errors import Error, NotGranted, TurnLost
 from ordercast.model.grants import EVERY, READ, ClientSubject
+from ordercast.model.groups import Group
 from ordercast.model.messages import is_client
 from ordercast.model.version import told_range
 from ordercast.net.admin.frames import (
@@ -24,6 +25,7 @@ from ordercast.net.admin.frames import (
     DigestRequest,
     Failed,
     Follow,
+    GroupMarks,
     IdMarkRequest,
     Produce,
     ReaderRemoval,
@@ -32,6 +34,7 @@ from ordercast.net.admin.frames import (
     Rejected,
     Send,
     SendById,
+    SendOnce,
     ServedCluster,
     StatusRequest,
     Subscribe,
@@ -114,6 +117,7 @@ class ClientConnection:
         self._reading: dict[int, tuple[Subscribe | Follow | ReadRange, NamedBatches | None]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._targets: Targets | None = None  # those that the client was told
+        self._marks: tuple[tuple[Group, int], ...] | None = None  # the same; None: it takes none
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
 
@@ -197,9 +201,9 @@ class ClientConnection:
             subscription.close()
 
     def _refuse(self, frame: ClientFrame, error: NotGranted) -> None:
-        if isinstance(frame, Produce) and self.session is not None:
+        if isinstance(frame, Produce | SendOnce) and self.session is not None:
             self.session.not_granted(frame)
-        if isinstance(frame, Send | Watch | Produce | SendById):
+        if isinstance(frame, Send | Watch | Produce | SendById | SendOnce):
             self.wire.send(Rejected(frame.number, kind_of(error), reason_of(error)))
         elif not isinstance(frame, ClientHello):
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
@@ -207,7 +211,7 @@ class ClientConnection:
     def _admitted(self, frame: ClientFrame, session: ClientSession) -> None:
         if isinstance(frame, Send):
             session.send(frame)
-        elif isinstance(frame, Produce):
+        elif isinstance(frame, Produce | SendOnce):
             session.produce(frame)
         elif isinstance(frame, SendById):
             session.send_by_id(frame)
@@ -258,6 +262,8 @@ class ClientConnection:
         if self._on_hello is not None:
             self._on_hello()
         self._targets = targets_of(site.core.layout)
+        marks = tuple(site.repeats.marks().items())
+        self._marks = marks if hello.stamps else None
         self.wire.send(
             Welcome(
                 version,
@@ -276,6 +282,8 @@ class ClientConnection:
                 produces=True,
                 takes_ids=True,
                 tells_times=True,
+                takes_stamps=True,
+                marks=marks,
             )
         )
         codec = ADMIN_CODECS[version]
@@ -287,6 +295,12 @@ class ClientConnection:
         if self._targets is not None and targets != self._targets:
             self._targets = targets
             self.wire.send(targets)
+
+    def tell_marks(self, marks: tuple[tuple[Group, int], ...]) -> None:
+        """Tell the client how far the clients of groups are, if that has changed."""
+        if self._marks is not None and marks != self._marks:
+            self._marks = marks
+            self.wire.send(GroupMarks(marks))
 
     def _subscribe(self, frame: Subscribe | Follow | ReadRange) -> None:
         if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:

@@ -1,10 +1,12 @@
 """Where the clients of a daemon are served, whichever way they came in.
 
 A client has a random id and numbers what it sends. A send that is repeated after a broken
-connection is recognised: by the client's session, which outlives connections, or, after a restart
-of the daemon, by the store, where the number is written together with the accepted batch.
+connection is recognised: by the client's session, which outlives connections; by the members of its
+group, if the group remembers clients; or, after a restart of the daemon, by the store, where the
+number is written together with the accepted batch.
 """
 
+import asyncio
 import hashlib
 import logging
 import re
@@ -27,6 +29,8 @@ from ordercast.net.site.status import status_of
 _log = logging.getLogger("ordercast.net.admin")
 
 MOST_SESSIONS = 256  # those that are connected, or have something under way
+MOST_IDLE = MOST_SESSIONS // 4  # of all sessions, with those that have nothing under way
+MARKS_S = 0.5  # how often clients are told the marks of groups
 MOST_CAUSES = 64  # the most causes that are logged
 UNSENT_BYTES = 64 * 1024 * 1024  # the most that waits for a client that does not read
 STOPS = "the daemon stops"
@@ -49,12 +53,14 @@ class ClientDesk:
         layout = site.core.layout
         self._permitted = (self.permits.grants, layout.revoked, layout.roster)  # as reviewed last
         site.on_layout.append(self._layout_changed)
+        self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
 
     def close(self) -> None:
         """Tell connected clients, and those who still come."""
         if self.closed:
             return
         self.closed = True
+        self._looking.cancel()
         self.site.on_layout.remove(self._layout_changed)
         for connection in list(self._connections.values()):
             connection.close(STOPS)
@@ -133,11 +139,23 @@ class ClientDesk:
             targets = targets_of(layout)
             for connection in list(self._connections.values()):
                 connection.tell_targets(targets)
+            self._tell_marks()
         permitted = (self.permits.grants, layout.revoked, layout.roster)
         if any(new is not old for new, old in zip(permitted, self._permitted, strict=True)):
             self._permitted = permitted
             for connection in list(self._connections.values()):
                 connection.review()
+
+    def _look(self) -> None:
+        """Now and then: tell clients how far the clients of groups are."""
+        self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
+        self._tell_marks()
+
+    def _tell_marks(self) -> None:
+        if self._connections:
+            marks = tuple(self.site.repeats.marks().items())
+            for connection in list(self._connections.values()):
+                connection.tell_marks(marks)
 
     def end(self, session: ClientSession) -> None:
         """Forget a session whose client is let in no more, with what it had not sent yet."""
@@ -162,8 +180,11 @@ class ClientDesk:
         """Forget sessions without a connection: first those that have nothing under way."""
         there = {connection.subject for connection in self._connections.values()}
         self.shares.forget(there | {each.subject for each in self._sessions.values()})
-        gone = [client for client, session in self._sessions.items() if session.idle]
+        gone = [client for client, session in self._sessions.items() if session.empty]
         for client in gone:
+            del self._sessions[client]
+        idle = [client for client, session in self._sessions.items() if session.idle]
+        for client in idle[: max(0, len(self._sessions) - MOST_IDLE)]:
             del self._sessions[client]
         while len(self._sessions) > MOST_SESSIONS:
             left = [client for client, session in self._sessions.items() if session.wire is None]

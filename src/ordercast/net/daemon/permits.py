@@ -19,6 +19,7 @@ from ordercast.net.admin.frames import (
     ReadRange,
     Send,
     SendById,
+    SendOnce,
     StatusRequest,
     Subscribe,
     TimesRequest,
@@ -41,7 +42,7 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
     nobody's group."""
     if isinstance(frame, Send):
         return [(SEND, EVERY if frame.sites else frame.group)]
-    if isinstance(frame, Watch | Produce | SendById | IdMarkRequest):
+    if isinstance(frame, Watch | Produce | SendById | SendOnce | IdMarkRequest):
         return [(SEND, frame.group)]
     if isinstance(frame, Confirm):
         return [(READ, EVERY)]

@@ -20,6 +20,7 @@ from ordercast.net.admin.frames import (
     Rejected,
     Send,
     SendById,
+    SendOnce,
     StagesReached,
     Watch,
     Wire,
@@ -36,7 +37,11 @@ _SLACK = 2  # times what a client may have under way, because it may have given 
 # Times as many refusals: also sends that are accepted and not stable may be refused.
 _REFUSED = _SLACK + 1
 
-ClientBatch: TypeAlias = Send | Produce | SendById
+ClientBatch: TypeAlias = Send | Produce | SendById | SendOnce
+Numbered: TypeAlias = Produce | SendOnce
+"""What must not be overtaken: of its copies, and of those before it, the first is delivered."""
+
+_Refused: TypeAlias = dict[tuple[str, Group], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +78,39 @@ class ClientSession:
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
+        self._connections = 0  # that it has had
+        self._came: dict[int, int] = {}  # on which of them a number in the queue came last
         self._queue: deque[ClientBatch] = deque()
         self._waiting = [0, 0]  # messages and bytes not yet accepted
         self._reached: dict[int, tuple[int, Group, int]] = {}
         self._refused: dict[int, Rejected] = {}
+        self._finished: dict[int, tuple[int, Group, int]] = {}  # stamped requests, the last ones
         self._news: list[tuple[int, int, Group, int]] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
         self._open: dict[int, ClientBatch] = {}  # given to the site, not yet accepted
-        # By producer and group, a number that was refused: when it came, or in its turn.
-        self._not_granted: dict[tuple[str, Group], int] = {}
-        self._broken: dict[tuple[str, Group], int] = {}
+        # By producer ("": the client itself) and group, a number that was refused, and on which
+        # connection: when it came, or in its turn.
+        self._not_granted: _Refused = {}
+        self._broken: _Refused = {}
         self._parked: dict[int, tuple[Subscription, asyncio.TimerHandle]] = {}
 
     @property
     def idle(self) -> bool:
+        """Whether its client is away, and nothing is under way."""
         under_way = self._queue or self._tasks or self._parked or self._refused
         return self.wire is None and not under_way
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing that a client which comes back could ask for."""
+        return self.idle and not self._finished
 
     def attach(self, wire: Wire) -> None:
         if self.wire is not None and self.wire is not wire:
             self.wire.close()
         self.wire = wire
+        self._connections += 1
         self._news = []
 
     def detach(self, wire: Wire) -> None:
@@ -138,6 +154,8 @@ class ClientSession:
             self._answered = frame.answered
             self.site.answered(self.client, frame.answered)
         number = frame.number
+        if frame.group:
+            self.site.repeats.begin(frame.group)
         if number in self._reached:  # it is still under way, from an earlier connection
             self._tell(number)
             return
@@ -156,16 +174,22 @@ class ClientSession:
             return
         self._enqueue(frame)
 
-    def produce(self, frame: Produce) -> None:
-        """Take a producer's message, as often as it is sent: of its copies one is delivered. If one
+    def produce(self, frame: Numbered) -> None:
+        """Take a producer's message, as often as it is sent: of its copies one is delivered. So it
+        is with a stamped request of the client. If one
         before it was refused, and the client did not know that yet, it is refused too: what is
         delivered out of its order would make the one before it a copy."""
         number = frame.number
         if number in self._reached:
+            if number in self._came:
+                self._came[number] = self._connections
             self._tell(number)
             return
+        if isinstance(frame, SendOnce) and number in self._finished:
+            self._news_of(number, *self._finished[number])
+            return
         try:
-            self._require_unbroken(frame, self._not_granted)
+            _require_unbroken(frame, self._connections, self._not_granted)
         except Error as error:
             self._say(Rejected(number, kind_of(error), reason_of(error)))
             return
@@ -181,18 +205,9 @@ class ClientSession:
         self._refused.pop(number, None)
         self._enqueue(frame)
 
-    def not_granted(self, frame: Produce) -> None:
-        """A message of a producer was refused when it came."""
-        self._not_granted.setdefault((frame.producer, frame.group), frame.at)
-
-    def _require_unbroken(self, frame: Produce, refused: dict[tuple[str, Group], int]) -> None:
-        """Raise Error if the one before it is among the refused. Otherwise the client knows of
-        the refusal."""
-        pair = (frame.producer, frame.group)
-        broken = refused.get(pair, 0)
-        if broken and frame.after >= broken:
-            raise Error(f"message {broken} of producer {frame.producer!r} before it was refused")
-        refused.pop(pair, None)
+    def not_granted(self, frame: Numbered) -> None:
+        """A message of a producer, or a stamped request, was refused when it came."""
+        _break(self._not_granted, frame, self._connections)
 
     def watch(self, frame: Watch) -> None:
         if frame.number in self._reached:
@@ -215,6 +230,7 @@ class ClientSession:
         self._waiting = [messages + frame.count, size + len(frame.body)]
         self.share.waits(len(frame.body))
         self._reached[frame.number] = (0, "", 0)
+        self._came[frame.number] = self._connections
         self._queue.append(frame)
         if not self._sending:
             self._sending = True
@@ -233,13 +249,14 @@ class ClientSession:
                 except Error as error:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
-                    if isinstance(frame, Produce):
-                        self._broken.setdefault((frame.producer, frame.group), frame.at)
+                    if isinstance(frame, Produce | SendOnce) and not isinstance(error, Expired):
+                        _break(self._broken, frame, self._came[frame.number])
                     self._refuse(frame.number, error)
                 else:
                     self._open[frame.number] = frame
                     self._follow(frame.number, receipt, frame.count)
                 self._queue.popleft()
+                del self._came[frame.number]
         finally:
             self._sending = False
 
@@ -247,6 +264,8 @@ class ClientSession:
         """Submit what has entered the subject's share. It leaves the share if it is not taken."""
         part = (frame.count, len(frame.body))
         try:
+            if isinstance(frame, Produce | SendOnce):  # in the order of the queue
+                _require_unbroken(frame, self._came[frame.number], self._broken)
             receipt = await self._submit(frame)
         except BaseException:
             self.share.leave(*part)
@@ -265,8 +284,8 @@ class ClientSession:
             payloads = body
         if len(payloads) != frame.count:
             raise Error(f"request {frame.number} has not {frame.count} payloads")
-        if isinstance(frame, Produce):
-            return await self._submit_produced(frame, payloads, extras)
+        if isinstance(frame, Produce | SendOnce):
+            return await self._submit_numbered(frame, payloads, extras)
         if isinstance(frame, SendById):
             name, ids = (frame.chosen, frame.since), self.site.ids
             return await ids.send(name, frame.group, payloads, extras, self.subject)
@@ -277,10 +296,14 @@ class ClientSession:
             return await sender.send_listed(frame.sites, payloads, extras, request, self.subject)
         return await sender.send_batch(frame.group, payloads, extras, request, self.subject)
 
-    async def _submit_produced(
-        self, frame: Produce, payloads: list[bytes], extras: Extras
+    async def _submit_numbered(
+        self, frame: Numbered, payloads: list[bytes], extras: Extras
     ) -> Receipt:
-        self._require_unbroken(frame, self._broken)  # in the order of the queue
+        if isinstance(frame, SendOnce):
+            stamped = (self.client, frame.number, frame.stamp)
+            return await self.site.repeats.send(
+                stamped, frame.group, payloads, extras, self.subject
+            )
         name, send = (frame.producer, frame.at), self.site.producing.send
         return await send(name, frame.group, payloads, extras, self.subject)
 
@@ -298,6 +321,7 @@ class ClientSession:
         """Report the stages of a send, until it is stable, or refused because its group was
         removed, or its id came too late. If the site closes, the client asks again after the
         restart."""
+        is_stamped = isinstance(self._open.get(number), SendOnce)
         try:
             for stage, reached in (
                 (ACCEPTED, receipt.accepted), (ORDERED, receipt.ordered), (STABLE, receipt.stable),
@@ -308,6 +332,8 @@ class ClientSession:
                 if stage == ACCEPTED and (frame := self._open.pop(number, None)) is not None:
                     self._done(frame)
                 self._tell(number)
+            if is_stamped:
+                self._finish(number)
         except (UnknownGroup, Expired) as error:
             if (frame := self._open.pop(number, None)) is not None:
                 self._done(frame)
@@ -317,13 +343,22 @@ class ClientSession:
         finally:
             self._reached.pop(number, None)
 
+    def _finish(self, number: int) -> None:
+        """Remember a stamped request that is stable, as long as the client may not have heard it:
+        it would be recognised in the log, but there is no need for a copy."""
+        self._finished[number] = self._reached[number]
+        if len(self._finished) > self.limits.messages:
+            del self._finished[next(iter(self._finished))]
+
     def _done(self, frame: ClientBatch) -> None:
         self._waiting[0] -= frame.count
         self._waiting[1] -= len(frame.body)
         self.share.waits(-len(frame.body))
 
     def _tell(self, number: int) -> None:
-        stage, group, seq = self._reached[number]
+        self._news_of(number, *self._reached[number])
+
+    def _news_of(self, number: int, stage: int, group: Group, seq: int) -> None:
         if not stage or self.wire is None:
             return
         if not self._news:
@@ -351,3 +386,27 @@ class ClientSession:
         task = asyncio.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+
+def _numbered(frame: Numbered) -> tuple[tuple[str, Group], int]:
+    """Whose numbers they are ("": the client's own), at which group; and the number there."""
+    if isinstance(frame, SendOnce):
+        return ("", frame.group), frame.number
+    return (frame.producer, frame.group), frame.at
+
+
+def _break(refused: _Refused, frame: Numbered, connection: int) -> None:
+    pair, at = _numbered(frame)
+    if pair not in refused or refused[pair][1] != connection:
+        refused[pair] = at, connection
+
+
+def _require_unbroken(frame: Numbered, connection: int, refused: _Refused) -> None:
+    """Raise Error if the one before it is among the refused. Otherwise the client knows of the
+    refusal, or sends all again on a new connection."""
+    pair, _ = _numbered(frame)
+    broken, when = refused.get(pair, (0, 0))
+    if broken and frame.after >= broken and when == connection:
+        whose = f"message {broken} of producer {pair[0]!r}" if pair[0] else f"request {broken}"
+        raise Error(f"{whose} before it was refused")
+    refused.pop(pair, None)

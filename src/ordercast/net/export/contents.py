@@ -5,11 +5,17 @@ They are columns of a history."""
 from typing import NamedTuple
 
 from ordercast.history.digest import digest
-from ordercast.history.rows import ID_CLIENT, PRODUCER_CLIENT, shown_groups, shown_headers
+from ordercast.history.rows import (
+    ID_CLIENT,
+    ONCE_CLIENT,
+    PRODUCER_CLIENT,
+    shown_groups,
+    shown_headers,
+)
 from ordercast.model.envelope import Envelope
 from ordercast.model.errors import FrameError
 from ordercast.model.headers import HeaderItems
-from ordercast.model.messages import BY_ID, Batch, body_of, is_by_id, ticket_in
+from ordercast.model.messages import BY_ID, Batch, body_of, digest_in, is_by_id, is_once, ticket_in
 
 
 class BatchContents(NamedTuple):
@@ -77,4 +83,6 @@ def parts_of(batch: Batch) -> RequestParts:
     name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()
     if is_by_id(client):
         name = f"{ID_CLIENT}{client[len(BY_ID) :].hex()}"
+    elif is_once(client):
+        name = f"{ONCE_CLIENT}{digest_in(client).hex()}"
     return RequestParts(name, [number for number, _ in parts], [place for _, place in parts])

@@ -8,6 +8,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.epochs import (
     ID_WINDOW,
     PRODUCERS,
+    WINDOWS,
     AddGroup,
     AddProducer,
     AddSite,
@@ -24,6 +25,7 @@ from ordercast.model.epochs import (
     UseBuilder,
     UseGrants,
     Withdraw,
+    is_client_mark,
     is_id_mark,
 )
 from ordercast.model.groups import Group, Site
@@ -113,8 +115,9 @@ def producers_told(core: Member) -> list[dict[str, Any]]:
     remembers ids, how many there were."""
     layout, found = core.layout, []
     for (producer, group), ticket in sorted(layout.producers.items()):
-        if producer == ID_WINDOW:
-            count = _ids_told(core, group) % (1 << MARK_BITS)
+        if producer in WINDOWS:
+            told = _ids_told if producer == ID_WINDOW else _clients_told
+            count = told(core, group) % (1 << MARK_BITS)
             found.append({"producer": producer, "group": group, "number": count})
             continue
         stream = (PRODUCERS, ticket, group)
@@ -134,6 +137,14 @@ def _ids_told(core: Member, group: Group) -> int:
         0,
         0,
     )
+
+
+def _clients_told(core: Member, group: Group) -> int:
+    """How many clients the group remembers, as far as this site knows."""
+    windows = [engine.marks.client_windows.get(group) for engine in core.engines.values()]
+    known = [len(window.entries) for window in windows if window is not None]
+    lasts = core.layout.lasts
+    return max(*known, sum(at[2] == group and is_client_mark(at[0]) for at in lasts), 0, 0)
 
 
 def edit_told(edit: Edit) -> str:
@@ -156,13 +167,13 @@ def edit_told(edit: Edit) -> str:
     if isinstance(edit, Grant | Withdraw | UseGrants | RevokeCertificate):
         return _grant_told(edit)
     if isinstance(edit, AddProducer):
-        if edit.producer == ID_WINDOW:
-            return f"{edit.group} remembers ids"
+        if edit.producer in WINDOWS:
+            return f"{edit.group} remembers {edit.producer[1:]}"
         return f"producer {edit.producer} may send to {edit.group}"
     if isinstance(edit, RemoveProducer):
         at = f" from {edit.group}" if edit.group else ""
-        if edit.producer == ID_WINDOW:
-            return f"ids are forgotten{at}"
+        if edit.producer in WINDOWS:
+            return f"{edit.producer[1:]} are forgotten{at}"
         return f"producer {edit.producer} is removed{at}"
     where = f" where {edit.site} is" if edit.site else ""
     if isinstance(edit, UseBuilder):

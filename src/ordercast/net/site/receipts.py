@@ -149,7 +149,7 @@ class Stages:
                 self.refuse(group, receipt.seq)
                 stable = True
                 continue
-            if stage == DOUBTED:  # `net.site.ids` looks at it
+            if stage == DOUBTED:  # `net.site.copies` looks at it
                 continue
             upto = receipt.seq + receipt.count - 1
             if stage == "stable":

@@ -26,18 +26,20 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name, require_change
+from ordercast.net.site.copies.doubts import Doubts
+from ordercast.net.site.copies.ids import IdSender
+from ordercast.net.site.copies.producers import ProducerSender
+from ordercast.net.site.copies.repeats import RepeatSender
 from ordercast.net.site.driver import NodeDriver
 from ordercast.net.site.founding import begin, forests_of, remember
 from ordercast.net.site.gaps import GapBatch, gap_from_json, gap_to_json
 from ordercast.net.site.handover import Handover, StateHooks
-from ordercast.net.site.ids import IdSender
 from ordercast.net.site.meters.passages import Passages
 from ordercast.net.site.meters.traffic import Traffic
 from ordercast.net.site.named_readers import NamedReaders
 from ordercast.net.site.peer_list import PeerList
 from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import Presence
-from ordercast.net.site.producing import ProducerSender
 from ordercast.net.site.receipts import Stages
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.sender import SiteSender
@@ -120,7 +122,9 @@ class RunningSite:
         )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self.producing = ProducerSender(self.core, self.sender, self._give_ticket)
-        self.ids = IdSender(self.core, self.sender, self.producing.ticket)
+        self._doubts = Doubts()
+        self.ids = IdSender(self.core, self.sender, self.producing.ticket, self._doubts)
+        self.repeats = RepeatSender(self.core, self.sender, self.producing.ticket, self._doubts)
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
@@ -330,6 +334,7 @@ class RunningSite:
         self.named.close(why)
         self.stream.close(why)
         self.sender.close(why)
+        self.repeats.close()
         for done in chain(self._confirming, *self._committing):
             if not done.done():
                 done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))
@@ -397,6 +402,7 @@ class RunningSite:
         """Now and then: fail the calls that wait for something that will not come."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
+        self.repeats.look()
         self.changes.look()
         self.permits.look(self.core.ungranted())
 
@@ -424,8 +430,7 @@ class RunningSite:
 
     def received(self, receipts: Sequence[StageReached]) -> None:
         self.traffic.received(receipts)
-        if self.ids.under_way:
-            self.ids.received(receipts)
+        self._doubts.received(receipts)
         if self.stages.update(receipts):
             self.sender.grant()
 
@@ -434,6 +439,7 @@ class RunningSite:
         self.passages.follow(layout, time.monotonic_ns(), time.time_ns())
         self.traffic.follow(layout.groups, self.core.incarnation)
         self.sender.follow()
+        self.repeats.look()
         news = self.presence.news()
         if news is not None and self.durable:
             self._events.append(news)

@@ -59,7 +59,7 @@ class SiteSender:
         extras = extras_of(headers, 1) if headers else NO_EXTRAS
         if self.admission.bytes > TURN_BYTES:
             await asyncio.sleep(0)
-        self._require_open(group)
+        self.require_open(group)
         seq = self.admission.reserve(group, payload, time_ns(), extras)
         if not seq:
             payload = bytes(payload)  # the caller may change its own while this waits
@@ -78,12 +78,12 @@ class SiteSender:
         headers: Headers = None,
     ) -> Receipt:
         if type(group) is not str and type(group := plain(group)) is not str:
-            self._require_open(EVERY)
+            self.require_open(EVERY)
             groups = self._addressed(group)
             extras, sites = extras_of(headers, 1, groups), self._union(groups)
             group, seq = self.admission.reserve_listed(sites, [payload], None, time_ns(), extras)
         else:
-            self._require_open(group)
+            self.require_open(group)
             extras = extras_of(headers, 1) if headers else NO_EXTRAS
             seq = self.admission.reserve(group, payload, time_ns(), extras)
         if not seq:
@@ -130,7 +130,7 @@ class SiteSender:
         request is accepted once. `subject`: whom the client speaks for."""
         if self.admission.bytes > TURN_BYTES:
             await asyncio.sleep(0)
-        self._require_open(group, subject)
+        self.require_open(group, subject)
 
         def reserve(turn: Turn | None = None) -> int:
             now = time_ns()
@@ -158,7 +158,7 @@ class SiteSender:
         request: RequestName | None = None,
         subject: ClientSubject | None = None,
     ) -> Receipt:
-        self._require_open(EVERY, subject)
+        self.require_open(EVERY, subject)
         admission = self.admission
         group, seq = admission.reserve_listed(sites, batch, request, time_ns(), extras)
         if not seq:
@@ -181,7 +181,7 @@ class SiteSender:
             members.update(dict.fromkeys(self._core.layout.groups[group]))
         return tuple(members)
 
-    def _require_open(self, group: Group, subject: ClientSubject | None = None) -> None:
+    def require_open(self, group: Group, subject: ClientSubject | None = None) -> None:
         """Raises an Error unless the site takes messages, and the subject may send to the group.
         `EVERY`: to listed sites."""
         if self._closed is not None:

@@ -44,10 +44,15 @@ def _with_ids(_: sqlite3.Connection) -> None:
     ids that are remembered: rows keep their form, and older programs must not read them."""
 
 
+def _with_clients(_: sqlite3.Connection) -> None:
+    """The same for requests of clients that groups remember."""
+
+
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     3: _with_readers,
     4: _with_envelopes,
     5: _with_ids,
+    6: _with_clients,
 }
 """By format: the step from it to the next. A step calls `db.execute` only, because `executescript`
 commits, and it uses nothing of this program that may change later."""

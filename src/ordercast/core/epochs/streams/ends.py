@@ -10,6 +10,7 @@ forgotten").
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
+from ordercast.core.clients import remembered_clients
 from ordercast.core.epochs.layout import Layout, Stream
 from ordercast.core.ids import remembered
 from ordercast.model.epochs import EndPart, Finish, Open, is_mark
@@ -76,7 +77,7 @@ def with_streams(
     has told. `opened`: the epochs that begin with it."""
     lasts = {**layout.lasts, **told}
     if layout.last_ticket:
-        lasts = remembered(_with_tickets(layout, lasts, opened))
+        lasts = remembered_clients(remembered(_with_tickets(layout, lasts, opened)))
     before, layout = layout.told_at, replace(layout, lasts=lasts, told_at=layout.count)
     if len(lasts) <= max(FEW, layout.look_at) or before >= begun:
         return layout

@@ -1,5 +1,5 @@
 """The producers of a layout: each has a ticket for each group that it sends to. So has the window
-of a group that remembers ids (`ID_WINDOW`).
+of a group that remembers ids (`ID_WINDOW`) or clients (`CLIENT_WINDOW`).
 
 No ticket is given twice. So what was sent under a name before the name was removed is never taken
 for what is sent under the same name after that.
@@ -9,11 +9,18 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TypedDict
 
 from ordercast.core.epochs.layout import Layout
-from ordercast.model.epochs import ID_WINDOW, AddProducer, Edit, RemoveProducer
+from ordercast.model.epochs import (
+    CLIENT_WINDOW,
+    ID_WINDOW,
+    WINDOWS,
+    AddProducer,
+    Edit,
+    RemoveProducer,
+)
 from ordercast.model.errors import ConfigError, UnknownGroup
 from ordercast.model.groups import Group
-from ordercast.model.limits import ID_WINDOWS, LARGEST_NUMBER, TICKETS
-from ordercast.model.messages import MARK_BITS, Batch, has_id, ticket_of
+from ordercast.model.limits import CLIENT_WINDOWS, ID_WINDOWS, LARGEST_NUMBER, TICKETS
+from ordercast.model.messages import MARK_BITS, ticket_in, ticket_of
 from ordercast.model.names import is_name, nearest
 
 
@@ -57,22 +64,24 @@ def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]
             f"producers have sent to {len(layout.producers)} groups, each counted by itself:"
             f" {TICKETS} is the limit; remove those that are done (producer remove)"
         )
-    windows = [group for name, group in there if name == ID_WINDOW]
-    if len(windows) > ID_WINDOWS:
-        raise ConfigError(
-            f"{ID_WINDOWS} groups remember ids, which is the limit: remove one of them"
-            f" (producer remove CLUSTER {ID_WINDOW} GROUP)"
-        )
+    for window, most, what in (
+        (ID_WINDOW, ID_WINDOWS, "ids"),
+        (CLIENT_WINDOW, CLIENT_WINDOWS, "clients"),
+    ):
+        if sum(name == window for name, _ in there) > most:
+            raise ConfigError(
+                f"{most} groups remember {what}, which is the limit: remove one of them"
+                f" (producer remove CLUSTER {window} GROUP)"
+            )
     return Tickets(producers=there, last_ticket=last)
 
 
-def require_ticket(layout: Layout, batch: Batch) -> None:
-    """Raise UnknownGroup if the batch is of a producer, or for a window of ids, that was
-    removed."""
-    requests = batch.requests
-    if requests is not None and not has_ticket(layout, requests.client, requests.numbers[0][0]):
-        gone = "window of ids" if has_id(batch) else "producer"
-        raise UnknownGroup(f"the {gone} was removed from group {batch.group!r}")
+def require_ticket(layout: Layout, group: Group, client: bytes, number: int) -> None:
+    """Raise UnknownGroup if a request is of a producer, or for a window of ids or clients, that was
+    removed from the group."""
+    if not has_ticket(layout, client, number):
+        gone = "producer" if ticket_in(client) else "window"
+        raise UnknownGroup(f"the {gone} was removed from group {group!r}")
 
 
 def has_ticket(layout: Layout, client: bytes, number: int) -> bool:
@@ -82,7 +91,7 @@ def has_ticket(layout: Layout, client: bytes, number: int) -> bool:
 
 
 def _require_name(edit: AddProducer, there: Iterable[tuple[str, Group]]) -> None:
-    if edit.producer == ID_WINDOW:
+    if edit.producer in WINDOWS:
         return
     if not is_name(edit.producer):
         raise ConfigError(f"producer {edit.producer!r} is no name (letters, digits, '.', '_', '-')")

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from ordercast.core.batches import Extras
 from ordercast.core.epochs.member import Member
 from ordercast.core.ids import id_mark
-from ordercast.core.outbox import DOUBTED, StageReached
 from ordercast.model.arguments import require_id
 from ordercast.model.epochs import ID_WINDOW
 from ordercast.model.errors import ConfigError, Error, Expired
@@ -20,30 +19,12 @@ from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import IDS
 from ordercast.model.messages import MARK_BITS, by_id
-from ordercast.net.site.receipts import Receipt, StageSource
+from ordercast.net.site.copies.doubts import Doubts
+from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.sender import SiteSender
 
 TicketGiver = Callable[[str, Group, str], Awaitable[int]]
 """Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
-
-
-class _IdSource:
-    """Where the receipt of one message with an id asks. `doubted`: it is not known to be
-    delivered."""
-
-    __slots__ = ("_source", "chosen", "doubted", "mark", "ticket")
-
-    def __init__(self, source: StageSource, chosen: str, mark: Site, ticket: int) -> None:
-        self._source = source
-        self.chosen = chosen
-        self.mark = mark  # what stands for the id among the group's ids
-        self.ticket = ticket
-        self.doubted = False
-
-    async def reached(self, stage: str, group: Group, seq: int) -> None:
-        await self._source.reached(stage, group, seq)
-        if stage == "stable" and self.doubted:
-            raise expired(self.chosen, group)
 
 
 class _Room:
@@ -67,14 +48,14 @@ class _Room:
 
 
 class IdSender:
-    """`under_way` has the messages on their way, by group and the seq of the last one."""
-
-    def __init__(self, core: Member, sender: SiteSender, ticket: TicketGiver) -> None:
+    def __init__(
+        self, core: Member, sender: SiteSender, ticket: TicketGiver, doubts: Doubts
+    ) -> None:
         self._core = core
+        self._doubts = doubts
         self._sender = sender
         self._ticket = ticket
         self._rooms: dict[Group, _Room] = {}
-        self.under_way: dict[tuple[Group, int], _IdSource] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def mark(self, group: Group) -> int:
@@ -113,12 +94,14 @@ class IdSender:
             except BaseException:
                 room.leave()
                 raise
-        source = _IdSource(receipt._source, chosen, id_mark(client), ticket)
-        self.under_way[group, receipt.seq] = source
         task = asyncio.create_task(self._follow(receipt, room))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
-        return Receipt(source, group, receipt.seq)
+        # If the end of an epoch has told the id, a message of this id is delivered.
+        told = (id_mark(client), ticket, group)
+        return self._doubts.follow(
+            receipt, lambda: told in self._core.layout.lasts, lambda: expired(chosen, group)
+        )
 
     async def _follow(self, receipt: Receipt, room: _Room) -> None:
         try:
@@ -126,19 +109,7 @@ class IdSender:
         except Error:
             pass  # refused, or the site is closed
         finally:
-            self.under_way.pop((receipt.group, receipt.seq), None)
             room.leave()
-
-    def received(self, receipts: Sequence[StageReached]) -> None:
-        """Note which messages are stable and not known to be delivered. If the end of an epoch has
-        told the id, a message of this id is delivered."""
-        for receipt in receipts:
-            if receipt.stage == DOUBTED:
-                group, seq = receipt.group, receipt.seq + receipt.count - 1
-                source = self.under_way.get((group, seq))
-                if source is not None:
-                    told = (source.mark, source.ticket, group) in self._core.layout.lasts
-                    source.doubted = not told
 
     def _members(self, group: Group) -> Sequence[Site]:
         """The members of a group that this site is a member of."""

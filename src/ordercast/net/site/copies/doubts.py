@@ -1,0 +1,54 @@
+"""Messages of this site that may be stable and yet not delivered: what came too late for its group
+to know (docs/ids.md, docs/requests.md). Their receipts raise Expired."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ordercast.core.epochs.records import REFUSED
+from ordercast.core.outbox import DOUBTED, StageReached
+from ordercast.model.errors import Expired
+from ordercast.model.groups import Group
+from ordercast.net.site.receipts import Receipt, StageSource
+
+
+@dataclass(slots=True)
+class _DoubtedSource:
+    """Where the receipt of such a message asks. `was_told`: whether the end of an epoch has told
+    that it is delivered. `doubted`: it is not known to be."""
+
+    source: StageSource
+    was_told: Callable[[], bool]
+    error: Callable[[], Expired]
+    doubted: bool = False
+
+    async def reached(self, stage: str, group: Group, seq: int) -> None:
+        await self.source.reached(stage, group, seq)
+        if stage == "stable" and self.doubted:
+            raise self.error()
+
+
+class Doubts:
+    """`_open` has the messages that are not stable, by group and seq (of the last one)."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[Group, int], _DoubtedSource] = {}
+
+    def follow(
+        self, receipt: Receipt, was_told: Callable[[], bool], error: Callable[[], Expired]
+    ) -> Receipt:
+        """The receipt to be given in place of this one."""
+        source = _DoubtedSource(receipt._source, was_told, error)
+        self._open[receipt.group, receipt.seq] = source
+        return Receipt(source, receipt.group, receipt.seq)
+
+    def received(self, receipts: Sequence[StageReached]) -> None:
+        """Note which messages are stable and not known to be delivered."""
+        if not self._open:
+            return
+        for receipt in receipts:
+            if receipt.stage == DOUBTED:
+                source = self._open.get((receipt.group, receipt.seq + receipt.count - 1))
+                if source is not None:
+                    source.doubted = not source.was_told()
+            elif receipt.stage in ("stable", REFUSED):
+                self._open.pop((receipt.group, receipt.seq + receipt.count - 1), None)

@@ -1,0 +1,146 @@
+"""Requests of clients that their groups recognise, through whichever member they are repeated
+(docs/requests.md).
+
+A client stamps a request with the mark of the group's clients, which its daemon has told. Only a
+member of the group can do that: it has the log. For all other requests the daemon itself knows what
+it has taken, and nothing leaves it before it is stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from ordercast.core.batches import Extras
+from ordercast.core.epochs.member import Member
+from ordercast.core.producers import ProducerMarks, marks_in
+from ordercast.model.epochs import CLIENT_WINDOW
+from ordercast.model.errors import Error, Expired
+from ordercast.model.features import REPEATS
+from ordercast.model.grants import ClientSubject
+from ordercast.model.groups import Group
+from ordercast.model.limits import CLIENTS
+from ordercast.model.messages import MARK_BITS, Requests, once
+from ordercast.net.site.copies.doubts import Doubts
+from ordercast.net.site.receipts import Receipt
+from ordercast.net.site.sender import SiteSender
+
+_log = logging.getLogger("ordercast.net.repeats")
+
+TicketGiver = Callable[[str, Group, str], Awaitable[int]]
+"""Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
+
+
+class RepeatSender:
+    """`_asked` has the groups whose window was asked for in this run."""
+
+    def __init__(
+        self, core: Member, sender: SiteSender, ticket: TicketGiver, doubts: Doubts
+    ) -> None:
+        self._core = core
+        self._sender = sender
+        self._ticket = ticket
+        self._doubts = doubts
+        self._asked: dict[Group, asyncio.Task[None]] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def close(self) -> None:
+        for task in self._asked.values():
+            task.cancel()
+        self.look()
+
+    def marks(self) -> dict[Group, int]:
+        """The groups that remember clients and have this site as a member, each with its mark. A
+        group is left out while many more clients send there than it remembers."""
+        layout, found = self._core.layout, {}
+        if REPEATS in layout.features:
+            for (name, group), ticket in layout.producers.items():
+                marks = self._marks(group) if name == CLIENT_WINDOW else None
+                if marks is not None and not marks.is_crowded(group):
+                    found[group] = max(marks.heard.get(group, 0), ticket << MARK_BITS)
+        return found
+
+    def _marks(self, group: Group) -> ProducerMarks | None:
+        """What this site knows of the clients of a group; None: it has no log of the group."""
+        core = self._core
+        home = core.layout.home(core.name)
+        engine = None if home is None else core.engines.get(home.epoch)
+        if engine is None or core.name not in engine.structure.groups.get(group, ()):
+            return None
+        return engine.marks
+
+    def begin(self, group: Group) -> None:
+        """Clients send to the group: let it remember them from now on, if it can."""
+        layout = self._core.layout
+        if (
+            group not in self._asked
+            and REPEATS in layout.features
+            and (CLIENT_WINDOW, group) not in layout.producers
+            and self._core.name in layout.groups.get(group, ())
+        ):
+            self._asked[group] = asyncio.create_task(self._begin(group))
+
+    async def _begin(self, group: Group) -> None:
+        try:
+            await self._ticket(CLIENT_WINDOW, group, REPEATS)
+        except Error as error:  # then the daemon alone knows what it has taken
+            _log.info("group %s does not remember clients: %s", group, error)
+
+    async def send(
+        self,
+        name: tuple[bytes, int, int],
+        group: Group,
+        batch: list[bytes],
+        extras: Extras,
+        subject: ClientSubject | None = None,
+    ) -> Receipt:
+        """`name`: the client, its number and its stamp; `subject`: whom it speaks for. Raises as
+        `multicast_many`; Expired if the window was removed since; Error if this site cannot
+        tell."""
+        client, number, stamp = name
+        await self._until_open(group, subject)
+        ticket = self._core.layout.producers.get((CLIENT_WINDOW, group), 0)
+        if stamp >> MARK_BITS < ticket:
+            raise expired(group)
+        marks = self._marks(group)
+        if not ticket or marks is None:
+            raise Error(f"site {self._core.name!r} does not know the clients of group {group!r}")
+        mark = max(marks.heard.get(group, 0), ticket << MARK_BITS)
+        if stamp > mark + CLIENTS or number >> MARK_BITS:
+            raise Error(
+                f"the stamp {stamp} is far above the mark {mark} of group {group!r} here: this site"
+                " is behind, or the number is not one that a daemon has told"
+            )
+        request = once(client, number, stamp)
+        receipt = await self._sender.send_batch(group, batch, extras, request, subject)
+        requests = Requests(request[0], ((request[1], len(batch)),))
+        return self._doubts.follow(
+            receipt, lambda: self._was_told(group, requests), lambda: expired(group)
+        )
+
+    async def _until_open(self, group: Group, subject: ClientSubject | None) -> None:
+        """A site that has just started does not know yet what its groups remember."""
+        while not self._sender.admission.open():
+            self._sender.require_open(group, subject)
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+
+    def look(self) -> None:
+        """The layout has changed; or now and then, because there may be no hope of that."""
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    def _was_told(self, group: Group, requests: Requests) -> bool:
+        """Whether the end of an epoch has told that the request is delivered."""
+        marks = ProducerMarks(marks_in(self._core.layout.lasts, [group]))
+        window = marks.client_windows.get(group)
+        return window is not None and window.knows(requests)
+
+
+def expired(group: Group) -> Expired:
+    return Expired(
+        f"a request came too late for group {group!r}, which remembers its last {CLIENTS} clients:"
+        " it is not delivered from now on, and perhaps it was before"
+    )

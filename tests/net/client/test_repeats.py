@@ -1,0 +1,189 @@
+"""Requests of ordinary clients that their group recognises: over moves to other daemons, kills and
+lost stores, each is delivered once and in order."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from net.client.test_producers import delivered, numbered
+from net.client.test_several_addresses import client, hold, running_three
+from ordercast.core import clients as core_clients
+from ordercast.model.epochs import CLIENT_WINDOW, RemoveProducer
+from ordercast.model.errors import Error, Expired
+from ordercast.model.messages import MARK_BITS
+from ordercast.net.client.client import Client
+from ordercast.net.site.node import site_of
+from support.clusters.served import served
+from support.clusters.sites import until
+from support.harness.loops import in_loop
+
+
+async def remembered(remote: Client) -> None:
+    """Until the group remembers clients: its first request begins that."""
+    await (await remote.multicast("alpha", b"0")).stable()
+    await until(lambda: bool(remote._outgoing.marks))
+
+
+def stamped(remote: Client) -> list[int]:
+    return [one.stamp for one in remote._outgoing.requests.values()]
+
+
+@in_loop
+async def test_a_client_moves_at_once_and_each_request_is_delivered_once_and_in_order(
+    tmp_path: Path,
+) -> None:
+    async with running_three(tmp_path) as running, client(running, "a", "b", "c") as remote:
+        await remembered(remote)
+        receipts = []
+        for number in range(1, 61):
+            receipts.append(await remote.multicast("alpha", b"%d" % number))
+            if number in (10, 30, 50):
+                await asyncio.sleep(0.01 * number)
+                gone = remote.site
+                await running.kill(gone)
+                await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
+                await running.start(gone)
+        for receipt in receipts:
+            await receipt.stable()
+        await (await remote.multicast("alpha", b"61")).stable()
+        for site in "abc":
+            assert await delivered(running, site, b"61") == numbered(range(62))
+
+
+@in_loop
+async def test_what_a_daemon_did_not_answer_is_sent_through_another_one(tmp_path: Path) -> None:
+    async with running_three(tmp_path) as running, client(running, "a", "b") as remote:
+        await remembered(remote)
+        hold(running, "a")
+        doubtful = await remote.multicast("alpha", b"1")
+        await until(lambda: any(s._queue for s in running.admins["a"].desk._sessions.values()))
+        assert stamped(remote) == [remote._outgoing.marks["alpha"]]
+        await running.kill("a")
+        await doubtful.stable()
+        assert remote.site == "b"
+        assert await delivered(running, "c", b"1") == numbered(range(2))
+
+
+@in_loop
+async def test_an_excluded_site_that_comes_back_with_a_copy_delivers_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    async with running_three(tmp_path) as running, client(running, "a", "b") as remote:
+        await remembered(remote)
+        running.cluster.split(["a"], ["b", "c"])
+        receipts = [await remote.multicast("alpha", b"%d" % n) for n in range(1, 6)]
+        await receipts[-1].accepted()  # a has it, and can tell nobody
+        await running.admins["a"].close()
+        for receipt in receipts:
+            await receipt.stable()
+        assert remote.site == "b"
+        running.cluster.heal()
+        at_a = site_of(running.cluster["a"])
+        await until(
+            lambda: at_a.core.layout.home("a") is not None and at_a.core.window.unstable == 0
+        )
+        await (await remote.multicast("alpha", b"6")).stable()
+        for site in "abc":
+            assert await delivered(running, site, b"6") == numbered(range(7))
+
+
+@in_loop
+async def test_a_refusal_in_the_middle_lets_nothing_behind_it_pass(tmp_path: Path) -> None:
+    """Otherwise the refused one, sent again, would be taken for a copy."""
+    async with running_three(tmp_path) as running, client(running, "a") as remote:
+        await remembered(remote)
+        sender = site_of(running.cluster["a"]).sender
+        send = sender.send_batch
+
+        async def refuses(group: str, batch: list[bytes], *more: Any) -> Any:
+            if batch == [b"1"]:
+                raise Error("not now")
+            return await send(group, batch, *more)
+
+        with patch.object(sender, "send_batch", refuses):
+            receipts = []
+            for number in (1, 2):
+                receipts.append(await remote.multicast("alpha", b"%d" % number))
+                await asyncio.sleep(0)  # a request of its own
+            for receipt in receipts:
+                with pytest.raises(Error, match="not now"):
+                    await receipt.accepted()
+        assert not remote._outgoing.requests
+        await (await remote.multicast("alpha", b"3")).stable()
+        assert await delivered(running, "b", b"3") == [b"0", b"3"]
+
+
+@in_loop
+async def test_a_request_that_comes_too_late_says_so(tmp_path: Path) -> None:
+    with patch.object(core_clients, "REMEMBERED", 2):
+        async with running_three(tmp_path) as running, client(running, "a") as remote:
+            await remembered(remote)
+            old = dict(remote._outgoing.marks)
+            for _ in range(5):
+                async with client(running, "a") as other:
+                    await (await other.multicast("alpha", b"x")).stable()
+            remote._outgoing.marks = old
+            with pytest.raises(Expired, match="came too late for group 'alpha'"):
+                await (await remote.multicast("alpha", b"late")).stable()
+            found = await delivered(running, "b", b"x")
+            assert b"late" not in found
+
+
+@in_loop
+async def test_a_window_that_is_removed_ends_what_was_stamped_and_a_new_one_begins(
+    tmp_path: Path,
+) -> None:
+    async with running_three(tmp_path) as running, client(running, "a") as remote:
+        await remembered(remote)
+        old = remote._outgoing.marks["alpha"]
+        await remote.change(RemoveProducer(CLIENT_WINDOW, "alpha"))
+        await until(lambda: not remote._outgoing.marks)
+        await (await remote.multicast("alpha", b"1")).stable()
+        site_of(running.cluster["a"]).repeats._asked.clear()  # as after a restart
+        await (await remote.multicast("alpha", b"2")).stable()
+        await until(lambda: bool(remote._outgoing.marks))
+        assert remote._outgoing.marks["alpha"] >> MARK_BITS > old >> MARK_BITS
+        remote._outgoing.marks = {"alpha": old}
+        with pytest.raises(Expired):
+            await (await remote.multicast("alpha", b"late")).stable()
+        assert await delivered(running, "b", b"2") == numbered(range(3))
+
+
+@in_loop
+async def test_lists_and_groups_without_this_site_go_by_the_daemons_own_memory(
+    tmp_path: Path,
+) -> None:
+    groups = {"alpha": ["a", "b"], "beta": ["b", "c"]}
+    async with served(tmp_path, groups) as running, running.connect("a") as remote:
+        await remembered(remote)
+        assert list(remote._outgoing.marks) == ["alpha"]
+        receipts = [
+            await remote.multicast("alpha", b"1"),
+            await remote.multicast("beta", b"2"),
+            await remote.multicast_to(["a", "b"], b"3"),
+        ]
+        for receipt in receipts:
+            await receipt.stable()
+        assert [bool(one._sent.stamp) for one in receipts] == [True, False, False]
+
+
+@in_loop
+async def test_a_daemon_that_lost_its_store_takes_a_repeat_for_what_it_is(tmp_path: Path) -> None:
+    groups, quick = {"alpha": ["a", "b", "c"]}, {"suspect": "200ms"}
+    async with served(tmp_path, groups, timeouts=quick) as running:
+        async with running.connect("a", patience_s=60.0) as remote:
+            await remembered(remote)
+            desk = running.admins["a"].desk
+            with patch.object(desk.served()[0].session, "_news_of"):  # the client hears nothing
+                receipt = await remote.multicast("alpha", b"1")
+                await until(lambda: site_of(running.cluster["b"]).core.logged >= 2)
+                await running.kill("a")
+            for file in tmp_path.glob("a.db*"):
+                file.unlink()
+            await running.start("a")
+            await receipt.stable()
+            await (await remote.multicast("alpha", b"2")).stable()
+        assert await delivered(running, "b", b"2") == numbered(range(3))

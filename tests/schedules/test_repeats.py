@@ -1,0 +1,100 @@
+"""Clients that move, repeat and lose their memory, in random schedules of members: crashes, lost
+stores, partitions, changes of groups, rollbacks at `agreed`. Each request once, in each client's
+order; and ways of keeping the windows that are wrong are caught."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from ordercast.core.clients import ClientWindow
+from ordercast.core.engine import Engine
+from ordercast.core.epochs import flush, member
+from ordercast.core.own_messages import OwnMessages
+from ordercast.core.producers import ProducerMarks
+from ordercast.core.retention import PassedBatches
+from ordercast.model.messages import Requests
+from schedules.test_ids import _never_doubts
+from schedules.test_producers import (
+    _folds_unsettled,
+    _load_without_marks,
+    _nothing,
+    _tail_with_later_marks,
+    _tail_without_marks,
+    _true,
+)
+from support.worlds.producing import judged
+from support.worlds.repeating import FEW, MANY, repeating, stored_repeating
+from support.worlds.stored_members import judge_export
+
+SCHEDULES = 4
+STORED = (3,)
+
+
+def _keeps_old(self: ClientWindow, requests: Requests) -> bool:
+    self.horizon = 0
+    return _keeps(self, requests)
+
+
+_keeps = ClientWindow.keeps
+
+Mutation = Callable[[], AbstractContextManager[Any]]
+SEEDS = (0, 1, 5)
+"""Seeds of which one at least catches a mutant."""
+
+MUTANTS: dict[str, tuple[Mutation, int]] = {
+    "delivers copies": (lambda: patch.object(ProducerMarks, "keeps", _true), MANY),
+    "delivers what is not remembered": (
+        lambda: patch.object(ClientWindow, "keeps", _keeps_old),
+        1,
+    ),
+    "tells what expired as stable": (
+        lambda: patch.object(OwnMessages, "logged", _never_doubts),
+        FEW,
+    ),
+    "forgets the clients of a checkpoint": (
+        lambda: patch.object(PassedBatches, "load", _load_without_marks),
+        MANY,
+    ),
+    "opens epochs without clients": (lambda: patch.object(member, "marks_in", _nothing), MANY),
+    "tells no clients at the end": (lambda: patch.object(Engine, "own_marks", _nothing), MANY),
+    "folds copies that are not settled": (
+        lambda: patch.object(PassedBatches, "_done_with", _folds_unsettled),
+        MANY,
+    ),
+    "leaves an epoch without clients": (
+        lambda: patch.object(flush, "tail_of", _tail_without_marks),
+        MANY,
+    ),
+    "leaves an epoch with the clients of its end": (
+        lambda: patch.object(flush, "tail_of", _tail_with_later_marks),
+        MANY,
+    ),
+}
+
+
+def test_each_request_is_delivered_once_and_in_order() -> None:
+    for seed in range(SCHEDULES):
+        assert judged(*repeating(seed)) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", STORED)
+def test_stores_and_exports_know_copies_of_requests(seed: int, tmp_path: Path) -> None:
+    world, senders = stored_repeating(seed, tmp_path)
+    assert judged(world, senders) == []
+    judge_export(world)
+
+
+@pytest.mark.parametrize(("seed", "most"), [(5, 1), (1, FEW), (0, MANY)])
+def test_the_runs_that_catch_them_are_right_without_them(seed: int, most: int) -> None:
+    assert judged(*repeating(seed, "trouble", most)) == []
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_windows_that_are_kept_wrong_are_caught(name: str) -> None:
+    mutation, most = MUTANTS[name]
+    with mutation():
+        assert any(judged(*repeating(seed, "trouble", most)) for seed in SEEDS)

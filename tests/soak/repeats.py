@@ -1,0 +1,23 @@
+"""Soak campaign: clients that move, repeat and lose their memory, in random schedules of members,
+with crashes, lost stores, partitions and changes of groups. Each request once, in its order."""
+
+from support.worlds.producing import judged
+from support.worlds.repeating import repeating
+from tools.soak.campaign import Outcome
+
+
+def run(seed: int) -> Outcome:
+    world, clients = repeating(seed)
+    wrong = judged(world, clients)
+    counters = {
+        "copies": sum(one.copies for one in clients),
+        "stable": sum(len(one.stable) for one in clients),
+        "expired": sum(len(one.expired) for one in clients),
+        "moves": sum(one.moves for one in clients),
+        "lives": sum(one.lives for one in clients),
+        "crashes": world.crashes,
+        "lost stores": sum(world.lost.values()),
+        "epochs": max(world.epochs),
+        "rollbacks": len(world.rollbacks),
+    }
+    return Outcome(not wrong, counters, str(wrong[:2])[:1000])
