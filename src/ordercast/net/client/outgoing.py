@@ -124,8 +124,9 @@ class ClientOutgoing:
             sent.size += size
 
     def _quicken(self, sent: ClientRequest, group: Group) -> None:
-        messages = min(self._most[0] - self._under_way[0], _BATCH_MESSAGES - sent.count)
-        room = min(self._most[1] - self._under_way[1], _BATCH_BYTES - sent.size)
+        messages, room = self._left()
+        messages = min(messages, _BATCH_MESSAGES - sent.count)
+        room = min(room, _BATCH_BYTES - sent.size)
         if messages > 0 and room > 0 and not self._waiting and self._message_bytes >= _BATCH_BYTES:
             self._quick = _Quick(sent, group, messages, room)
 
@@ -258,19 +259,22 @@ class ClientOutgoing:
 
     # --- room -------------------------------------------------------------------------------------
 
+    def _left(self) -> tuple[int, int]:
+        """Messages and bytes that there is room for. On a new connection all that is held is under
+        way again."""
+        (messages, taken), (held, held_bytes) = self._under_way, self._held
+        most_messages, most_bytes = self._most
+        return (
+            min(most_messages, 2 * most_messages - held) - messages,
+            min(most_bytes, most_bytes + most_bytes * 7 // 8 - held_bytes) - taken,
+        )
+
     def _fits(self, count: int, size: int) -> bool:
         self.settle()
-        messages, taken = self._under_way
-        most_messages, most_bytes = self._most
-        if not messages:
+        if not self._under_way[0]:
             return True
-        held, held_bytes = self._held  # on a new connection all of it is under way again
-        return (
-            messages + count <= most_messages
-            and taken + size <= most_bytes
-            and messages + held + count <= 2 * most_messages
-            and taken + held_bytes + size <= most_bytes + most_bytes * 7 // 8
-        )
+        messages, room = self._left()
+        return count <= messages and size <= room
 
     def require_room(self, count: int, size: int) -> None:
         if self._waiting or not self._fits(count, size):
