@@ -81,7 +81,8 @@ class Engine:
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
         "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_durable", "_mine",
-        "_persist", "_prompt", "_relay_before_durable", "_touched", "_writes", "alarm_at", "boot",
+        "_persist", "_prompt", "_relay_before_durable", "_touched", "_up_early", "_writes",
+        "alarm_at", "boot",
         "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
         "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
         "records_state", "resumes", "retention", "stability", "stirred", "structure",
@@ -137,6 +138,8 @@ class Engine:
         self._relay_before_durable = durable and not (
             waits or info.direct or options.causal_for_good
         )
+        # Neither do submissions wait, of a site that does not go on in the epoch after a restart.
+        self._up_early = self._relay_before_durable and not self.resumes
         self._mine: dict[Group, bool] = {}  # whether this site is in a named group
         self.incarnation_of: Callable[[Site], int | None] = _not_known
         self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
@@ -346,8 +349,11 @@ class Engine:
     def link(self, peer: Site) -> Link:
         link = self.links.get(peer)
         if link is None:
-            options, lasting = self.options, self.direct is None
-            link = Link(peer, self.boot, options.limits, options.timing, lasting=lasting)
+            options = self.options
+            link = Link(
+                peer, self.boot, options.limits, options.timing,
+                lasting=self.direct is None, up_early=self._up_early,
+            )  # fmt: skip
             self.links[peer] = link
         return link
 
