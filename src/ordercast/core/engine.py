@@ -80,9 +80,8 @@ class Engine:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_durable", "_mine",
-        "_persist", "_prompt", "_relay_before_durable", "_touched", "_up_early", "_writes",
-        "alarm_at", "boot",
+        "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_down_early", "_durable",
+        "_mine", "_persist", "_prompt", "_touched", "_up_early", "_writes", "alarm_at", "boot",
         "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
         "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
         "records_state", "resumes", "retention", "stability", "stirred", "structure",
@@ -125,8 +124,7 @@ class Engine:
         # It is frozen before the replay: the end of a replay would send own messages again.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING
-        self._durable = durable
-        self._writes = False  # records are asked for now
+        self._durable, self._writes = durable, False  # `_writes`: records are asked for now
         # An origin outside the domain is never excluded from it: it goes on after a restart.
         self.resumes = waits or not inside
         self.links: dict[Site, Link] = {}
@@ -135,11 +133,8 @@ class Engine:
         self._touched: dict[Site, Link] = {}  # links with something to send
         self._blocked: dict[Site, Link] = {}  # links with an item that has no room
         self._alarms = LinkAlarms(self.links)
-        self._relay_before_durable = durable and not (
-            waits or info.direct or options.causal_for_good
-        )
-        # Neither do submissions wait, of a site that does not go on in the epoch after a restart.
-        self._up_early = self._relay_before_durable and not self.resumes
+        self._down_early = durable and not (waits or info.direct or options.causal_for_good)
+        self._up_early = self._down_early and not self.resumes
         self._mine: dict[Group, bool] = {}  # whether this site is in a named group
         self.incarnation_of: Callable[[Site], int | None] = _not_known
         self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
@@ -293,7 +288,7 @@ class Engine:
             folded, self.retention.folded_copies = self.retention.folded_copies, []
             self.gate.forget_copies(folded)
         late: Sends = []
-        down: Sends = [] if self._relay_before_durable else late
+        down: Sends = [] if self._down_early else late
         counted: list[Site] | tuple[()] = ()
         forget, at, now = None, NEVER, self.now
         if self.epoch_state.works:

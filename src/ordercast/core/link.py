@@ -245,8 +245,8 @@ class Link:
 
     def flush(self, now: int, down: Sends, late: Sends) -> bool:
         """Send what may be sent now: DOWN, and UP if it may be early, into `down`; all else, which
-        may promise something, into `late`. Returns whether this burst counts as `unstored`, until the caller counts down when
-        the late frames have left."""
+        may promise something, into `late`. Returns whether this burst counts as `unstored`, until
+        the caller counts down when the late frames have left."""
         before, early = len(late), len(down)
         up = down if self.up_early else late
         if self.linger_at <= now:
