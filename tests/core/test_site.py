@@ -11,7 +11,7 @@ from ordercast.model.errors import ConfigError, CrossDomain, TooLarge, UnknownGr
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.model.options import Limits, Options
-from ordercast.wire.frames import DOWN, UP, Data, Frame, Relay, Submit
+from ordercast.wire.frames import DOWN, UP, Ack, Data, Frame, Relay, Submit
 from support.cases.tables import FIGURE_3, table_of
 from support.worlds.alone import submit, submit_to
 
@@ -125,13 +125,43 @@ def test_receipts_come_in_order_and_all_of_them(origin: str, level: str) -> None
         assert cluster.delivered[site] == [("alpha3", 1, b"1"), ("alpha3", 2, b"2")]
 
 
-def test_nothing_leaves_the_origin_before_its_record_is_durable() -> None:
-    site = Engine("a", FIGURE, Options())
+@pytest.mark.parametrize(
+    ("options", "inside", "early"),
+    [
+        (Options(), True, True),
+        (Options(), False, False),
+        (Options(on_failure="wait"), True, False),
+        (Options(causal=True), True, False),
+        (Options(causal=True, deliver="agreed"), True, True),
+    ],
+)
+def test_a_submission_leaves_before_it_is_durable_only_where_a_restart_is_sealed(
+    options: Options, inside: bool, early: bool
+) -> None:
+    site = Engine("a", FIGURE, options, inside=inside)
     submit(site, 0, "alpha4", [b"x"])
     box = site.drain()
     assert [type(record) for record in box.persist] == [Accepted]
-    assert box.send == []
-    assert [peer for peer, _ in box.then_send] == ["d"]
+    assert [peer for peer, _ in box.send] == ["d"] * early
+    assert [peer for peer, _ in box.then_send] == ["d"] * (not early)
+
+
+def test_where_nothing_is_stored_no_record_is_made_and_acknowledgements_ride_with_relays() -> None:
+    few = Limits(checkpoint_batches=4)
+    primary = Engine("d", FIGURE, Options(deliver="agreed", limits=few), durable=False)
+    for seq in range(1, 9):
+        batch = Batch("e", 1, "alpha4", seq, 1, pack_payloads([b"x"]))
+        primary.receive(seq, "e", Data(1, 1, UP, seq, (Submit(batch),)))
+        box = primary.drain()
+        assert (box.persist, box.send, box.forget) == ((), (), None)
+        (frame,) = [frame for peer, frame in box.then_send if peer == "e"]
+        assert isinstance(frame, Data)
+        assert (frame.lane, frame.acks) == (DOWN, ((UP, seq, seq),))
+    heavy = Batch("e", 1, "alpha4", 9, 1, pack_payloads([bytes(20_000)]))
+    primary.receive(9, "e", Data(1, 1, UP, 9, (Submit(heavy),)))
+    sent = [frame for peer, frame in primary.drain().then_send if peer == "e"]
+    assert [type(frame) for frame in sent] == [Data, Ack]
+    assert sent[0].acks == ()
 
 
 @pytest.mark.parametrize(("policy", "early"), [("exclude", True), ("wait", False)])

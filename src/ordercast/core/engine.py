@@ -81,8 +81,8 @@ class Engine:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_durable", "_mine",
-        "_persist", "_prompt", "_relay_before_durable", "_touched", "_writes", "alarm_at", "boot",
+        "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_down_early", "_durable",
+        "_mine", "_persist", "_prompt", "_touched", "_up_early", "_writes", "alarm_at", "boot",
         "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
         "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
         "records_state", "resumes", "retention", "senders", "stability", "stirred", "structure",
@@ -125,8 +125,7 @@ class Engine:
         # It is frozen before the replay: the end of a replay would send own messages again.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING
-        self._durable = durable
-        self._writes = False  # records are asked for now
+        self._durable, self._writes = durable, False  # `_writes`: records are asked for now
         # An origin outside the domain is never excluded from it: it goes on after a restart.
         self.resumes = waits or not inside
         self.links: dict[Site, Link] = {}
@@ -135,9 +134,8 @@ class Engine:
         self._touched: dict[Site, Link] = {}  # links with something to send
         self._blocked: dict[Site, Link] = {}  # links with an item that has no room
         self._alarms = LinkAlarms(self.links)
-        self._relay_before_durable = durable and not (
-            waits or info.direct or options.causal_for_good
-        )
+        self._down_early = durable and not (waits or info.direct or options.causal_for_good)
+        self._up_early = self._down_early and not self.resumes
         self._mine: dict[Group, bool] = {}  # whether this site is in a named group
         self.incarnation_of: Callable[[Site], int | None] = _not_known
         self.senders: Senders | None = None  # who may send in this epoch; None: everybody
@@ -292,7 +290,7 @@ class Engine:
             folded, self.retention.folded_copies = self.retention.folded_copies, []
             self.gate.forget_copies(folded)
         late: Sends = []
-        down: Sends = [] if self._relay_before_durable else late
+        down: Sends = [] if self._down_early else late
         counted: list[Site] | tuple[()] = ()
         forget, at, now = None, NEVER, self.now
         if self.epoch_state.works:
@@ -348,8 +346,11 @@ class Engine:
     def link(self, peer: Site) -> Link:
         link = self.links.get(peer)
         if link is None:
-            options, lasting = self.options, self.direct is None
-            link = Link(peer, self.boot, options.limits, options.timing, lasting=lasting)
+            options = self.options
+            link = Link(
+                peer, self.boot, options.limits, options.timing,
+                lasting=self.direct is None, up_early=self._up_early,
+            )  # fmt: skip
             self.links[peer] = link
         return link
 

@@ -100,11 +100,11 @@ class Member:
 
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
-        "_barred", "_congested", "_due", "_durable", "_early", "_early_bytes", "_excludes", "_fence",
-        "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred", "_wishes",
-        "admission", "boot", "closings", "delivering", "detoured", "engines", "features", "flush",
-        "folds", "hearing", "incarnation", "into_open", "layout", "manager", "manager_at", "name",
-        "now", "options", "persisting", "position", "raft", "receipts", "senders", "sources",
+        "_barred", "_congested", "_due", "_durable", "_early", "_early_bytes", "_excludes",
+        "_fence", "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred",
+        "_wishes", "admission", "boot", "closings", "delivering", "detoured", "engines", "features",
+        "flush", "folds", "hearing", "incarnation", "into_open", "layout", "manager", "manager_at",
+        "name", "now", "options", "persisting", "position", "raft", "receipts", "senders", "sources",
         "window",
     )  # fmt: skip
 
