@@ -119,9 +119,8 @@ class Engine:
         self._prompt = options.prompt_stability  # an application waits for what is stable
         self.incarnation, self.boot = incarnation, boot
         self.parent = structure.parent(name)
-        self.now = 0
-        self.stirred = True  # something has happened since the last drain
-        self.alarm_at = NEVER  # the alarm of the last drain
+        self.now, self.alarm_at = 0, NEVER  # the alarm: of the last drain
+        self.stirred = True  # something has happened since then
         # It is frozen before the replay: the end of a replay would send own messages again.
         self.epoch_state = states.FROZEN if frozen else states.OPEN
         self.records_state = states.REPLAYING

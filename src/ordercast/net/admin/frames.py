@@ -13,7 +13,7 @@ that both speak, and all later frames are of that version.
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
@@ -22,7 +22,15 @@ from msgspec.structs import replace
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model import errors
-from ordercast.model.epochs import Edit
+from ordercast.model.epochs import (
+    AddProducer,
+    Edit,
+    Grant,
+    RemoveProducer,
+    RevokeCertificate,
+    UseGrants,
+    Withdraw,
+)
 from ordercast.model.errors import Error, FrameError
 from ordercast.model.fields import Natural, Ordinal, Packed
 from ordercast.model.groups import Group, Site
@@ -619,6 +627,25 @@ class Wire(asyncio.Protocol):
             self.closed = True
             if self.transport is not None:
                 self.transport.abort()
+
+
+_SINCE_PRODUCERS: Final = (
+    Follow, ReadRange, ConfirmRead, ReaderReset, ReaderRemoval,
+    Grant, Withdraw, UseGrants, RevokeCertificate, AddProducer, RemoveProducer,
+)  # fmt: skip
+"""Frames and edits that no daemon knows whose welcome does not have `produces`."""
+
+
+def too_new(frame: ClientFrame, welcome: Welcome) -> str:
+    """What the daemon's program does not know of a frame. It would drop the client, which would
+    ask again and again. "": nothing."""
+    if isinstance(frame, IdMarkRequest) and not welcome.takes_ids:
+        return "ids"
+    if welcome.produces:
+        return ""
+    parts = frame.edits if isinstance(frame, Change) else (frame,)
+    unknown = next((part for part in parts if isinstance(part, _SINCE_PRODUCERS)), None)
+    return "" if unknown is None else type(unknown).__name__
 
 
 def kind_of(error: Exception) -> str:

@@ -51,6 +51,7 @@ from ordercast.net.admin.frames import (
     Withheld,
     decode_digests,
     error_of,
+    too_new,
 )
 from ordercast.net.admin.targets import KnownTargets
 from ordercast.net.client.connection import DaemonConnection
@@ -183,6 +184,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._targets = KnownTargets(site)
         self._outgoing = ClientOutgoing(self._targets, self._send)
         self._join = self._outgoing.join
+        self._welcome: Welcome | None = None  # the last daemon's
         self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._named = NamedCalls(
@@ -646,8 +648,17 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             raise self._link.refused
 
     def _send(self, frame: ClientFrame) -> None:
-        if self._link is not None:
-            self._link.send(frame)
+        if self._link is None:
+            return
+        if self._welcome is not None and self._link.up:
+            unknown = too_new(frame, self._welcome)
+            if unknown:
+                why = f"the daemon's program does not know {unknown}: upgrade site {self.site}"
+                asyncio.get_running_loop().call_soon(
+                    self._answered, getattr(frame, "id", 0), b"", Error(why)
+                )
+                return
+        self._link.send(frame)
 
     def _may_use(self, site: Site) -> bool:
         """Another site than before is not used while what the one before has not answered is
@@ -682,6 +693,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             )
         self.site = self._targets.site = welcome.site
         self.boot, self.incarnation = welcome.boot, welcome.incarnation
+        self._welcome = welcome
         if isinstance(self.cluster, ServedCluster):
             self.cluster = welcome.served
         self._targets.update(welcome.targets)
