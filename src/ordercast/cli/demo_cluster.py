@@ -194,6 +194,13 @@ class Daemons:
         processes.abandon(self._children)
         return stubborn
 
+    def discard(self) -> None:
+        """Kill all of them: what they have stored is not needed."""
+        for child in self._children:
+            child.kill()
+        for child in self._children:
+            child.wait()
+
 
 @contextmanager
 def running(cluster: "Cluster", directory: Path) -> Iterator[Daemons]:
@@ -210,6 +217,10 @@ def running(cluster: "Cluster", directory: Path) -> Iterator[Daemons]:
             started = daemons.launch(sorted(cluster.sites))
         processes.wait_ready(started, directory)
         yield daemons
+    except KeyboardInterrupt:  # it ends at once
+        with _uninterrupted():
+            daemons.discard()
+        raise
     finally:
         with _uninterrupted():
             daemons.stop()
