@@ -1,15 +1,21 @@
 """`ordercast demo`: its example, and what it refuses. tests/processes runs it for real."""
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+import ordercast
 from ordercast.check.report import CHECKS
 from ordercast.cli import demo, main
-from ordercast.cli.demo_cluster import FILE, prepare
+from ordercast.cli.demo_cluster import FILE, _Story, prepare
 from ordercast.forest.greedy import build_greedy
 from support.cases.tables import FIGURE_3, FIGURE_3_TIE, table_of
 from support.clusters.layouts import structure_of
+from support.clusters.sites import until
+from support.harness.loops import in_loop
 
 GROUPS = table_of(FIGURE_3).groups
 
@@ -88,3 +94,25 @@ def test_a_missing_java_is_told_in_the_line_that_says_how_to_mend_it(
 
 def test_every_check_of_the_audit_is_explained() -> None:
     assert list(demo.MEANING) == list(CHECKS)
+
+
+@in_loop
+async def test_ctrl_c_ends_all_senders(tmp_path: Path) -> None:
+    """A cancelled phase leaves no task behind that goes on sending."""
+    cluster = prepare(tmp_path / "cluster", GROUPS, quiet, FIGURE_3_TIE)
+    async with ordercast.local_cluster(GROUPS) as running:
+        daemons: Any = SimpleNamespace(cluster=cluster)
+        clients: Any = {site: running[site] for site in sorted(cluster.sites)}
+        story = _Story(daemons, clients, "d", 3, quiet, lambda _: None)
+        sent: list[Any] = []
+        sending = asyncio.create_task(story._send(9_000_000, list(clients), "", sent))
+        await until(lambda: len(sent) > 100)
+        before = asyncio.all_tasks()
+        sending.cancel()
+        await asyncio.wait([sending])
+        assert sending.cancelled()
+        ended = [task for task in before if task.done() and task is not sending]
+        assert len(ended) >= len(clients)
+        now = len(sent)
+        await asyncio.sleep(0.05)
+        assert len(sent) == now

@@ -194,6 +194,13 @@ class Daemons:
         processes.abandon(self._children)
         return stubborn
 
+    def discard(self) -> None:
+        """Kill all of them: what they have stored is not needed."""
+        for child in self._children:
+            child.kill()
+        for child in self._children:
+            child.wait()
+
 
 @contextmanager
 def running(cluster: "Cluster", directory: Path) -> Iterator[Daemons]:
@@ -210,6 +217,10 @@ def running(cluster: "Cluster", directory: Path) -> Iterator[Daemons]:
             started = daemons.launch(sorted(cluster.sites))
         processes.wait_ready(started, directory)
         yield daemons
+    except KeyboardInterrupt:  # it ends at once
+        with _uninterrupted():
+            daemons.discard()
+        raise
     finally:
         with _uninterrupted():
             daemons.stop()
@@ -280,8 +291,13 @@ class _Story:
         sending = asyncio.ensure_future(self._send(third, others, "", meanwhile))
         try:
             await self._go_on(third, meanwhile, killed)
-        finally:
-            await sending
+        except BaseException:  # Ctrl-C, or the others did not go on
+            sending.cancel()
+            await asyncio.wait([sending])
+            if not sending.cancelled():
+                sending.result()  # why they did not
+            raise
+        await sending
         went_on = _stable(meanwhile)
         self._tell(
             f"{went_on:,} of {third:,} more messages are everywhere else, without {victim};"
@@ -316,15 +332,18 @@ class _Story:
         """Send so many messages. `when`: shown as progress, unless it is empty."""
         gathered: list[ClientReceipt] = [] if receipts is None else receipts
         shares = _shares(count, sites)
-        sending = [
-            asyncio.ensure_future(self._senders[site].send(shares[site], gathered))
-            for site in sites
-        ]
-        while not all(task.done() for task in sending):
-            if when:
-                self._show(f"sending {when}: {len(gathered):,} of {count:,}")
-            await asyncio.wait(sending, timeout=5 * _LOOK_S)
-        await asyncio.gather(*sending)
+        try:
+            async with asyncio.TaskGroup() as senders:
+                sending = [
+                    senders.create_task(self._senders[site].send(shares[site], gathered))
+                    for site in sites
+                ]
+                while not all(task.done() for task in sending):
+                    if when:
+                        self._show(f"sending {when}: {len(gathered):,} of {count:,}")
+                    await asyncio.wait(sending, timeout=5 * _LOOK_S)
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
     async def _go_on(self, count: int, receipts: "Sequence[ClientReceipt]", since: float) -> None:
         """Until so many messages are at all their living members. Measures the longest pause."""

@@ -138,7 +138,7 @@ def _painted(line: str, state: str) -> str:
 
 def _programs(found: dict[str, dict[str, Any]]) -> list[str]:
     """The sites' programs, if they differ or are compiled; features that not all sites have."""
-    known = {site: status for site, status in found.items() if "features" in status}
+    known = {site: each for site, each in found.items() if "features" in each and _founded(each)}
     versions: dict[str, list[str]] = {}
     has: dict[str, list[str]] = {}
     for site, status in known.items():
@@ -151,6 +151,13 @@ def _programs(found: dict[str, dict[str, Any]]) -> list[str]:
     lines = [f"version {one}: {', '.join(sites)}" for one, sites in sorted(versions.items())]
     plain = len(lines) < 2 and not any(one.endswith(")") for one in versions)
     return [*(() if plain else lines), *_features(has, list(known), list(used))]
+
+
+def _founded(status: dict[str, Any]) -> bool:
+    """Features are agreed on after the founding."""
+    from ordercast.net.site.presence import NOT_FOUNDED
+
+    return not any(reason.startswith(NOT_FOUNDED) for reason in status["reasons"])
 
 
 def _features(has: dict[str, list[str]], sites: list[str], used: list[str]) -> list[str]:
