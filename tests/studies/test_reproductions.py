@@ -14,6 +14,7 @@ from ordercast.pipeline.sweeps.subject import subject_of
 from ordercast.studies.catalogue import CATALOGUE, named
 from ordercast.studies.facts import Section, summary
 from ordercast.studies.fits import correlation
+from ordercast.studies.gs.figures import PROTOCOLS
 from ordercast.studies.gs.findings import (
     depth_findings,
     exponential_findings,
@@ -38,9 +39,9 @@ DOCUMENTED = [
     "gs-table1", "gs-table2", "gs-graph1", "gs-graph2", "gs-graph3", "gs-graph4", "gs-graph5",
     "gs-exponential", "gs-load", "gs-setup", "gs-change", "gs-failure", "tom-table1",
     "tom-figure5", "tom-given", "tom-rings", "tom-loss", "swap-latency", "swap-locality",
-    "swap-throughput", "stab-table1", "stab-table4", "stab-figure6", "stab-figure7",
+    "swap-throughput", "swap-change", "stab-table1", "stab-table4", "stab-figure6", "stab-figure7",
     "stab-figure8", "stab-figure9", "stab-figure10", "stab-scale", "stab-variants", "stab-load",
-    "stab-trigger", "scale-forest",
+    "stab-trigger", "scale-forest", "scale-internet", "scale-ordering", "scale-churn",
 ]  # fmt: skip
 
 
@@ -98,7 +99,8 @@ def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> N
     assert points
     verb = "stability" if name.startswith("stab-") else "plan"
     own = {"network", "members", "busy", "loss", "limit", "messages", "sources", "sent_by",
-           "shape", "requests", "senders", "rate", "crashes", "hit", "where"}  # fmt: skip
+           "shape", "requests", "senders", "rate", "crashes", "hit", "where", "drawn",
+           "changes"}  # fmt: skip
     for config in points:
         drawn = {k: v for k, v in config.items() if k not in own}
         for option, value in drawn.items():
@@ -265,16 +267,19 @@ def test_whether_the_centre_is_the_bottleneck_is_computed() -> None:
 
 
 def test_table_2s_lower_bound_is_not_called_equality() -> None:
-    def results(messages: float) -> Results:
+    def results(messages: float, wanted: float = 5.0) -> Results:
         rows = [
             row("messages", messages), row("delay_ms", 2 * messages), row("depth_mean", 2.0),
             row("messages", 2.0, protocol="centralized"),
             row("messages", 7.0, protocol="two_phase"),
             row("messages_formula", 7.0, protocol="two_phase"),
+            *(row("checks", 20.0, protocol=name) for name in PROTOCOLS),
+            *(row("wanted_checks", wanted, protocol=name) for name in PROTOCOLS),
         ]  # fmt: skip
         return Results.of(rows)
 
-    assert verdicts(table2_findings(results(3.0))) == [AGREES] * 5
+    assert verdicts(table2_findings(results(3.0))) == [AGREES] * 6
+    assert verdicts(table2_findings(results(3.0, wanted=20.0)))[-1] == DIFFERS
     assert verdicts(table2_findings(results(3.4)))[0] == DIFFERS
 
 

@@ -78,8 +78,11 @@ class Overheard:
     def sends(self) -> Counter[Site]:
         """How many transmissions each site made, if a multicast is one: equal content that leaves
         the site for several peers at the same time."""
-        sent = dict.fromkeys((f.at, f.source, tuple(map(_content, f.items))) for f in self.heard)
-        return Counter(source for _, source, _ in sent)
+        return Counter(source for _, source, _ in self.receivers())
+
+    def receivers(self) -> Counter[tuple[int, Site, tuple[Any, ...]]]:
+        """How many sites each transmission was for, by its time, source and content."""
+        return Counter((f.at, f.source, tuple(map(_content, f.items))) for f in self.heard)
 
     def received(self) -> Counter[Site]:
         """How many messages came to each site."""

@@ -13,6 +13,7 @@ from ordercast.pipeline.sweeps.tasks import Point
 from ordercast.plan.canvas import style
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
+from ordercast.studies.swap.changes import CHANGING, change_costs, change_findings
 from ordercast.studies.swap.runs import (
     BINARY,
     LIST,
@@ -27,7 +28,12 @@ from ordercast.studies.swap.runs import (
     path,
     traffic,
 )
-from ordercast.studies.swap.throughput import throughput_costs, throughput_findings
+from ordercast.studies.swap.throughput import (
+    LARGER_CORE,
+    SERIES,
+    throughput_costs,
+    throughput_findings,
+)
 from support.harness.runners import here
 
 SMALL = site_names(7)
@@ -118,7 +124,7 @@ def test_where_sites_need_time_a_root_carries_less_than_is_offered() -> None:
 def test_the_verdicts_on_throughput_can_change() -> None:
     def verdicts(**carried: float) -> list[str]:
         rows = []
-        for protocol in PROTOCOLS_OF_SWAP:
+        for protocol in SERIES:
             told = carried.get(protocol, 100.0)
             for measure, mean in (
                 ("carried", told),
@@ -129,11 +135,44 @@ def test_the_verdicts_on_throughput_can_change() -> None:
                 rows.append(ResultRow(at, measure, mean, 0.0, 5))
         return [finding.verdict for finding in throughput_findings(Results.of(rows))]
 
-    assert verdicts(hybrid=120.0) == [AGREES, AGREES, MEASURED]
-    assert verdicts(arrow=50.0, combining=50.0, hybrid=40.0) == [DIFFERS, DIFFERS, MEASURED]
+    def told(hybrid: float, larger: float, **others: float) -> list[str]:
+        return verdicts(hybrid=hybrid, **{LARGER_CORE: larger}, **others)
+
+    assert told(120.0, 150.0) == [AGREES, AGREES, AGREES, MEASURED]
+    assert told(120.0, 110.0) == [AGREES, AGREES, PARTLY, MEASURED]
+    assert told(40.0, 30.0, arrow=50.0, combining=50.0) == [DIFFERS, DIFFERS, DIFFERS, MEASURED]
 
 
 def test_a_request_beyond_the_diameter_would_be_told() -> None:
     found = latencies({"sites": 9, "shape": RANDOM, "requests": 9}, 4, "").measures
     assert found["arrow/beyond_diameter"] == 0
     assert found["arrow/links_max"] <= found["diameter"]
+
+
+def test_a_tree_changes_beside_the_joiner_and_an_epoch_at_every_site() -> None:
+    few, many = (
+        change_costs({"sites": n, "groups": n // 5, "size": 5}, 1, "").measures for n in (10, 25)
+    )
+    for protocol in CHANGING:
+        for found in (few, many):
+            assert found[f"{protocol}/join_moved"] <= 1
+            assert found["paper/join_words"] == 2
+        assert many[f"{protocol}/join_frames"] > few[f"{protocol}/join_frames"]
+
+
+def test_the_verdicts_on_changes_can_change() -> None:
+    def verdicts(frames: tuple[float, float], moved: float, words: float) -> list[str]:
+        rows = []
+        for sites, count in zip((10, 100), frames, strict=True):
+            for kind in ("join", "leave"):
+                for protocol in CHANGING:
+                    at = {"sites": sites, "protocol": protocol}
+                    told = {"frames": count, "moved": moved, "ms": 5.0}
+                    rows += [ResultRow(at, f"{kind}_{m}", v, 0.0, 5) for m, v in told.items()]
+                at = {"sites": sites, "protocol": "paper"}
+                mean = 2.0 if sites == 10 else words
+                rows.append(ResultRow(at, f"{kind}_words", mean, 0.0, 5))
+        return [finding.verdict for finding in change_findings(Results.of(rows))]
+
+    assert verdicts((100.0, 1000.0), 1.0, 2.0) == [AGREES, DIFFERS, AGREES, MEASURED]
+    assert verdicts((100.0, 110.0), 3.0, 9.0) == [PARTLY, AGREES, DIFFERS, MEASURED]

@@ -31,7 +31,7 @@ from ordercast.wire.voting import Append
 
 BUILDERS = {"propagation": "greedy", "centralized": "star"}
 _RATE = 40  # messages a second, and of a run
-_ASKED = SECOND // 2  # when the site asks; the cluster is founded by then
+ASKED = SECOND // 2  # when the site asks; the cluster is founded by then
 
 
 def change_costs(config: Config, seed: int, _run: str) -> Measured:
@@ -48,7 +48,7 @@ def change_costs(config: Config, seed: int, _run: str) -> Measured:
                 messages=_RATE,
                 rate=_RATE,
                 network=PointToPointSpec(round(P_MS * MILLISECOND), round(L_MS * MILLISECOND)),
-                faults=(Fault("join", count=1, start=_ASKED, stop=_ASKED),),
+                faults=(Fault("join", count=1, start=ASKED, stop=ASKED),),
                 deliver="agreed",
                 durability="memory",
             ),
@@ -58,12 +58,12 @@ def change_costs(config: Config, seed: int, _run: str) -> Measured:
         if found.violations:
             raise RuntimeError(f"{protocol}: {found.violations[0].witness}")
         measures |= {
-            f"{protocol}/{name}": float(value) for name, value in _of_change(found, log).items()
+            f"{protocol}/{name}": float(value) for name, value in of_change(found, log).items()
         }
     return Measured(measures)
 
 
-def _of_change(found: SimResult, log: FrameLog) -> Mapping[str, float]:
+def of_change(found: SimResult, log: FrameLog) -> Mapping[str, float]:
     """What the change took, and what it would have taken in other ways."""
     closed = dict.fromkeys(epoch for _, _, epoch in log.closes)
     if not closed:
@@ -87,7 +87,7 @@ def _of_change(found: SimResult, log: FrameLog) -> Mapping[str, float]:
         "sites_changed": sites,
         "frames": sum(frames.values()),
         **{f"frames_{name}": count for name, count in frames.items()},
-        "change_ms": (last - _ASKED) / MILLISECOND,
+        "change_ms": (last - ASKED) / MILLISECOND,
         "stopped_ms": fmean(stopped),
         "stopped_most_ms": max(stopped),
         "delay_ms": _delay_before(found),
@@ -103,7 +103,7 @@ def _frames(log: FrameLog, last: int) -> dict[str, int]:
     on without it, are left out."""
     found = dict.fromkeys(("wish", "log", "feed", "close", "report"), 0)
     for frame in log.frames:
-        if _ASKED <= frame.sent <= last:
+        if ASKED <= frame.sent <= last:
             kind = _kind(frame.frame)
             if kind:
                 found[kind] += 2 if kind == "log" else 1  # and its answer
@@ -124,8 +124,9 @@ def _kind(frame: Any) -> str:
 
 
 def _is_close(item: Any) -> bool:
-    placed = getattr(item, "placed", None)
-    return placed is not None and placed.batch.incarnation == CLOSING
+    """On a tree a batch is sent with its place, by direct protocols without."""
+    batch = getattr(getattr(item, "placed", item), "batch", None)
+    return batch is not None and batch.incarnation == CLOSING
 
 
 def _delay_before(found: SimResult) -> float:
@@ -134,7 +135,7 @@ def _delay_before(found: SimResult) -> float:
     delays = [
         row.delivered_ns - sent[row.id]
         for row in found.history.deliveries
-        if row.delivered_ns < _ASKED and row.id in sent
+        if row.delivered_ns < ASKED and row.id in sent
     ]
     return fmean(delays) / MILLISECOND if delays else 0.0
 

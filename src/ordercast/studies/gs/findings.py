@@ -505,7 +505,24 @@ def table2_findings(results: Results) -> list[Finding]:
             judged([a.y < b.y for a, b in zip(n, two_phase, strict=True)]),
             f"{at} propagation takes {percents(n, two_phase)} as many transmissions.",
         ),
+        _checks(results),
     ]
+
+
+def _checks(results: Results) -> Finding:
+    """Of a multicast, in software; a unicast is checked by the hardware."""
+    checks = {p: _by_size(results, p, "checks") for p in PROTOCOLS}
+    wanted = {p: _by_size(results, p, "wanted_checks") for p in PROTOCOLS}
+    more = [a.y > b.y for p in PROTOCOLS for a, b in zip(checks[p], wanted[p], strict=True) if a.y]
+    told = "; ".join(
+        f"{p} {_list(checks[p])}, of them {percents(wanted[p], checks[p])} where it is wanted"
+        for p in PROTOCOLS if all(spot.y for spot in checks[p])
+    )  # fmt: skip
+    return Finding(
+        "Multicasts have to be checked in software at all sites, also where nobody is a member.",
+        judged(more),
+        f"{_sizes(checks['two_phase'])} checks for one message: {told}.",
+    )
 
 
 def under_load_findings(results: Results) -> list[Finding]:

@@ -34,10 +34,14 @@ _BUILDERS = {"propagation": "greedy", "two_phase": "greedy", "centralized": "sta
 
 @dataclass(frozen=True, slots=True)
 class MessageWay:
-    """One message's way to its group: transmissions, and when members had it."""
+    """One message's way to its group: transmissions, and when members had it. In a broadcast
+    network a transmission to several has to be looked at by every other site (§4.2): `checks`, and
+    how many of these were at sites that it was for (`wanted_checks`)."""
 
     transmissions: int
     delays_ms: Sequence[float]
+    checks: int = 0
+    wanted_checks: int = 0
 
 
 def table_costs(config: Config, seed: int, _run: str) -> Measured:
@@ -64,6 +68,9 @@ def table_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/messages_formula": fmean(messages for messages, _ in formulas),
             f"{protocol}/delay_formula_ms": fmean(delay for _, delay in formulas),
         }
+        if network == BROADCAST:
+            measures[f"{protocol}/checks"] = fmean(each.checks for each in found)
+            measures[f"{protocol}/wanted_checks"] = fmean(each.wanted_checks for each in found)
         if protocol != "two_phase":
             measures[f"{protocol}/depth_mean"] = metrics.depth_mean
             measures[f"{protocol}/extra_mean"] = metrics.extra_mean
@@ -115,7 +122,9 @@ def multicast(structure: Structure, group: Group, protocol: str, network: str) -
     sending = PlannedSend(0, OUTSIDE, group)
     found = overhear(structure, protocol, [sending], _NETWORKS[network])
     (message,) = found.sent
-    return MessageWay(
-        found.transmissions() if network == BROADCAST else found.messages,
-        [delay / MILLISECOND for delay in found.delays(message)],
-    )
+    delays = [delay / MILLISECOND for delay in found.delays(message)]
+    if network != BROADCAST:
+        return MessageWay(found.messages, delays)
+    multicasts = [count for count in found.receivers().values() if count > 1]
+    others = len(structure.table.sites) - 1
+    return MessageWay(found.transmissions(), delays, others * len(multicasts), sum(multicasts))

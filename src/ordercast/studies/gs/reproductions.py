@@ -151,7 +151,8 @@ REPRODUCTIONS = (
         source="[GS] §4.2, Table 2",
         says=(
             "Two-phase: N = n + 2. Centralized: N = 2. Propagation: N = d + 1. In each case"
-            " D = N·T, since there is one message on the network at a time.",
+            " D = N·T, since there is one message on the network at a time. Each site has to check"
+            " in software whether a multicast is for it, so multicasts load all sites.",
         ),
         how="As for Table 1, on a broadcast network with T = 2 ms, where a message to several"
         " receivers at once is one transmission.",
@@ -159,7 +160,7 @@ REPRODUCTIONS = (
         points=_tables(BROADCAST),
         repeats=_table_repeats,
         measures=("messages", "messages_formula", "delay_ms", "delay_formula_ms", "delay_first_ms",
-                  "delay_mean_ms", "depth_mean", "extra_mean"),
+                  "delay_mean_ms", "depth_mean", "extra_mean", "checks", "wanted_checks"),
         draw=figures.table_figure("T = 2 ms"),
         find=findings.table2_findings,
     ),

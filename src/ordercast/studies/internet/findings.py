@@ -159,11 +159,11 @@ def _chosen(results: Results, kind: str) -> str:
 
 
 def _of(results: Results, measure: str, kind: str, builder: str) -> list[Spot]:
-    return curve(results, "sites", measure, members=kind, builder=builder)
+    return curve(results, "sites", measure, drawn=kind, builder=builder)
 
 
 def _table(results: Results, measure: str, kind: str) -> list[Spot]:
-    return curve(results, "sites", measure, members=kind)
+    return curve(results, "sites", measure, drawn=kind)
 
 
 # --- by running -----------------------------------------------------------------------------------

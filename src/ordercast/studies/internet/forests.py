@@ -38,7 +38,7 @@ _IDLE = 1e-9  # messages a second: nobody waits
 
 def forest_costs(config: Config, seed: int, _run: str) -> Measured:
     """`builder/measure`, and measures of the table itself."""
-    table = zipf_table(config["sites"], config["members"], seed)
+    table = zipf_table(config["sites"], config["drawn"], seed)
     indexed = IndexedTable.of(table)
     model = model_of(WanSpec(), table.sites)
     measures: Measures = {

@@ -21,7 +21,7 @@ RATE = 100.0  # messages a second, of all sites
 
 def ordering_costs(config: Config, seed: int, _run: str) -> Measured:
     """`tracker/measure` of one run each."""
-    table = zipf_table(config["sites"], config["members"], seed)
+    table = zipf_table(config["sites"], config["drawn"], seed)
     measures: Measures = {}
     for tracker in TRACKERS:
         if tracker == "s_coordp" and config["sites"] > MOST_ROUNDS:

@@ -29,13 +29,13 @@ _TABLES = (
 
 def _forests(quick: bool) -> list[dict[str, Any]]:
     sites = _QUICK_SITES if quick else _SITES
-    return [{"sites": count, "members": kind} for count, kind in product(sites, KINDS)]
+    return [{"sites": count, "drawn": kind} for count, kind in product(sites, KINDS)]
 
 
 def _ordering(quick: bool) -> list[dict[str, Any]]:
     sites = _QUICK_RUN_SITES if quick else _RUN_SITES
     messages = _QUICK_MESSAGES if quick else _MESSAGES
-    return [{"sites": count, "members": UNIFORM, "messages": messages} for count in sites]
+    return [{"sites": count, "drawn": UNIFORM, "messages": messages} for count in sites]
 
 
 def _churn(quick: bool) -> list[dict[str, Any]]:
@@ -53,8 +53,8 @@ REPRODUCTIONS = (
             " with very many, [SWAP] wants protocols that scale beyond local networks.",
         ),
         how="By computation, in the planner's model: the mean delay between the six regions of the"
-        " simulator's wide area, 20 µs for each message that a site receives or sends, 0.1 messages a"
-        " second from each site." + _TABLES
+        " simulator's wide area, 20 µs for each message that a site receives or sends, 0.1 messages"
+        " a second from each site." + _TABLES
         + " Members are near each other, drawn uniformly, or Zipf by the sites' popularity. The"
         " limits are those of the wire format.",
         family=Family("scale-internet", forest_costs, split="builder"),

@@ -3,7 +3,7 @@
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.studies.reproduction import OURS, Finding, Spot, curve, judged
 from ordercast.studies.swap.figures import NAMES, ranked
-from ordercast.studies.swap.runs import ONE, SHAPES, TURNS
+from ordercast.studies.swap.runs import ONE, PROTOCOLS_OF_SWAP, SHAPES, TURNS
 from ordercast.studies.wording import places, with_intervals
 
 _PAIRS = (("arrow", "arrow_counting"), ("combining", "combining_counting"))
@@ -116,12 +116,12 @@ def locality_findings(results: Results) -> list[Finding]:
         return (rows[0].mean or 0.0) if rows else 0.0
 
     def listed(measure: str, senders: str) -> str:
-        return ", ".join(f"{NAMES[p]} {of(p, measure, senders):.2f}" for p in NAMES)
+        return ", ".join(f"{NAMES[p]} {of(p, measure, senders):.2f}" for p in PROTOCOLS_OF_SWAP)
 
     def busiest(senders: str) -> str:
         return ", ".join(
             f"{NAMES[p]} {ranked(results, senders, p)[0].y:.2f}"
-            for p in NAMES if ranked(results, senders, p)
+            for p in PROTOCOLS_OF_SWAP if ranked(results, senders, p)
         )  # fmt: skip
 
     messages = results.rows[0].parameters["messages"]

@@ -9,6 +9,7 @@ from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.reproduction import Family, Reproduction
 from ordercast.studies.swap import throughput
+from ordercast.studies.swap.changes import change_costs, change_figure, change_findings
 from ordercast.studies.swap.figures import latency_figure, locality_figure
 from ordercast.studies.swap.findings import latency_findings, locality_findings
 from ordercast.studies.swap.runs import (
@@ -57,6 +58,11 @@ def _latency_repeats(quick: bool) -> Repeats:
 
 def _locality_repeats(quick: bool) -> Repeats:
     return Repeats(6, 6) if quick else Repeats(30, 30)
+
+
+def _changes(quick: bool) -> list[dict[str, Any]]:
+    sizes = (10, 20) if quick else (20, 50, 100)
+    return [{"sites": size, "groups": size // 5, "size": 5} for size in sizes]
 
 
 _RANKS = tuple(f"link_{rank}" for rank in range(1, 31))
@@ -116,7 +122,8 @@ REPRODUCTIONS = (
         source="[SWAP] §6.1",
         says=(
             "In the combining tree all requests pass the root, which can become a bottleneck; an"
-            " arrow set in its place alleviates that.",
+            " arrow set in its place alleviates that, and if it is sufficiently large it can have a"
+            " large in-degree and still provide high throughput.",
         ),
         how="All sites are one group on a binary tree and send to it at random times for about a"
         " second, in the simulator's point-to-point network: a site needs 1 ms for each frame that"
@@ -128,5 +135,27 @@ REPRODUCTIONS = (
         measures=("delay_mean_ms", "carried", "frames"),
         draw=throughput.throughput_figure,
         find=throughput.throughput_findings,
+    ),
+    Reproduction(
+        name="swap-change",
+        title="Joining and leaving: local, or not",
+        source="[SWAP] §6.2",
+        says=(
+            "A node enters as a leaf beside any node of the tree, and leaves by a word with its"
+            " neighbours: the cost depends on its degree, not on the size of the group. If all"
+            " nodes must know every member, a change is a global reconfiguration.",
+        ),
+        how="Groups of 5, a fifth as many as sites, on greedy trees; one site joins a group, or one"
+        " leaves, while 40 messages a second are sent (P = 1 ms, L = 5 ms). Frames are counted from"
+        " the wish until all sites have opened the next epoch, without signs of life. The paper's"
+        " way is run on the tree of the same domain: a join beside the root, the leave of an inner"
+        " site.",
+        family=Family("swap-change", change_costs),
+        points=_changes,
+        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(5, 5),
+        measures=tuple(f"{kind}_{what}" for kind in ("join", "leave")
+                       for what in ("frames", "ms", "moved", "words")),
+        draw=change_figure,
+        find=change_findings,
     ),
 )  # fmt: skip
