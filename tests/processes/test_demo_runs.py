@@ -1,5 +1,6 @@
 """`ordercast demo` for real: nine processes, a SIGKILL, an export, and Spark's verdict."""
 
+import json
 import os
 import re
 import signal
@@ -48,6 +49,19 @@ def test_the_others_go_on_while_one_is_dead_and_spark_judges_all(tmp_path: Path)
     assert all(kinds[site][-1] == "end" for site in kinds)
     assert len(history.sent) == 900
     assert {message.origin for message in history.sent} == set("abcdefghj")
+
+
+def test_a_query_between_two_groups_and_a_live_audit_run_beside_it(tmp_path: Path) -> None:
+    done = run("demo", "--out", str(tmp_path), "--messages", MESSAGES, "--stream", "--json")
+    assert (done.returncode, left_behind(tmp_path / "cluster")) == (0, []), done.stderr
+    found = json.loads(done.stdout)
+    stream = found["stream"]
+    assert stream["read"] > 10 * stream["chosen"] // 2
+    assert stream["sent"] == stream["chosen"] > 0
+    assert (stream["alerts"], stream["judged"]) == (0, found["audit"]["rows"])
+    assert "live verdict of" in done.stderr
+    lake, full = read_history(tmp_path / "cluster" / "lake"), found["export"]["deliveries"]
+    assert len({(row.site, row.position, row.attempt) for row in lake.deliveries}) >= full
 
 
 def test_it_runs_without_extras_and_says_so_at_the_start_and_its_next_commands_work(

@@ -1,4 +1,4 @@
-"""Soak campaign: a query of Spark between two groups, over 20 SIGKILLs of its driver, workers and
+"""Soak campaign: a query of Spark between two groups, over five SIGKILLs of its driver, workers and
 daemons. Both members must deliver every row once, in order."""
 
 import random
@@ -8,8 +8,8 @@ from pathlib import Path
 from support.clusters.stream_kills import StreamCase, run_stream
 from tools.soak.campaign import Outcome
 
-CASE_S = 420
-KILLS = 20
+CASE_S = 150
+KILLS = 5
 
 
 def run(seed: int) -> Outcome:

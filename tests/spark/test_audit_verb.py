@@ -20,14 +20,17 @@ from pyspark.sql import SparkSession
 
 from ordercast.check.report import check_history
 from ordercast.cli import main
+from ordercast.history.lake_compaction import compact_lake
 from ordercast.history.reader import read_history
 from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.model.messages import MessageId
+from ordercast.net.export.appending import append
 from ordercast.pipeline.audits import audit as audit_module
 from support.cases.faults import FAULTS, Fault
 from support.cases.fuzz import named, right_history, together
 from support.judges.witnesses import complaints
+from support.stores.exporting import Cluster
 
 GROUPS = '{"groups": {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["a", "d"]}}'
 
@@ -347,6 +350,27 @@ def test_chosen_runs_are_judged_as_if_they_were_alone(
         wrong = said(str(tmp_path / "h"), "--run", "goood", "--engine", engine)
         assert wrong[0] == 2
         assert "run 'goood': the history has no such run" in wrong[2]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_lake_is_judged_as_any_history(kind: str, said: Any, tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    for _ in range(2):
+        cluster.some(1)
+        append(tmp_path, tmp_path / "lake", kind=kind)
+    compact_lake(tmp_path / "lake", keep_s=60)
+    cluster.close()
+    append(tmp_path, tmp_path / "lake")
+    found = []
+    for engine in ("spark", "memory"):
+        code, out, _ = said(str(tmp_path / "lake"), "--json", "--engine", engine)
+        assert code == 0
+        found.append({**json.loads(out), "seconds": 0})
+    assert found[0] == found[1]
+    assert (found[0]["rows"], found[0]["ok"]) == (48, True)
+    code, _, err = said(str(tmp_path / "lake"), "--follow", "--once")
+    assert code == 2
+    assert "is a lake, which one process follows: --engine memory" in err
 
 
 def test_auto_takes_one_process_for_little_and_says_so(simulated: Path, said: Any) -> None:

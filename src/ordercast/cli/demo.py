@@ -11,7 +11,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +27,17 @@ from ordercast.cli.command import (
     reason,
     whole_number,
 )
-from ordercast.cli.demo_cluster import HISTORY, DemoTraffic, prepare, running, traffic
+from ordercast.cli.demo_cluster import (
+    HISTORY,
+    DemoTraffic,
+    OnDemoEvent,
+    prepare,
+    running,
+    traffic,
+)
 from ordercast.cli.demo_picture import draw_deliveries, sketch
+from ordercast.cli.demo_stream import INTRODUCTION as STREAMED
+from ordercast.cli.demo_stream import DemoStream, StreamedDemo, streaming
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.history.writer import write_history
 from ordercast.model.errors import ConfigError, Error
@@ -51,6 +60,7 @@ site delivered is judged, on Spark if that is installed, else in memory."""
 EXAMPLE = """\
 example:
   ordercast demo
+  ordercast demo --stream
 
 exit code: 0 when nothing is wrong, 1 when something is or could not be done"""
 
@@ -119,6 +129,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=MESSAGES,
         help=f"how many are sent in all (default: {MESSAGES})",
     )
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="with a query of Spark between two groups, and a live audit; needs the extra 'spark'",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -135,33 +150,38 @@ def run(args: argparse.Namespace) -> int:
 
     cluster = prepare(directory, table.groups, tell, FIGURE_3_TIE)
     lacking = _lacking()
+    if lacking is not None and args.stream:
+        raise lacking
     if not args.json:
         _introduce(plan, table, drawings, lacking)
-    try:
-        tell(f"starting nine sites as processes; their stores and logs are in {directory}")
-        with lines, running(cluster, directory) as daemons:
-            tell("all are ready")
-            sent = asyncio.run(traffic(daemons, VICTIM, args.messages, tell, lines.show))
-            lines.show("stopping the sites")
-            daemons.stop()
-    except ConfigError:
-        raise
-    except Error as error:
-        complain(f"{error}; the sites' logs are in {directory}")
-        return INCOMPLETE
-    tell("the sites are stopped")
-    done, history = collect(directory)
-    if lacking is None:
-        lines.show("writing what they delivered")
-        write_history(history, directory / HISTORY)
-        lines.clear()
-        tell(f"exported {done.deliveries:,} deliveries; starting Spark to judge them")
-    verdict = _on_spark(directory) if lacking is None else check_history(history).as_json()
+        if args.stream:
+            print(f"{STREAMED}\n", flush=True)
+    with ExitStack() as stack:
+        stream = None
+        if args.stream:
+            tell("starting Spark")
+            stream = stack.enter_context(streaming(cluster, directory, tell))
+        try:
+            sent = _run_sites(cluster, directory, args.messages, tell, lines, stream)
+        except ConfigError:
+            raise
+        except Error as error:
+            complain(f"{error}; the sites' logs are in {directory}")
+            return INCOMPLETE
+        done, history = collect(directory)
+        streamed = None if stream is None else stream.finish(history)
+        if lacking is None:
+            lines.show("writing what they delivered")
+            write_history(history, directory / HISTORY)
+            lines.clear()
+            starting = "judging them on Spark" if stream else "starting Spark to judge them"
+            tell(f"exported {done.deliveries:,} deliveries; {starting}")
+        verdict = _on_spark(directory) if lacking is None else check_history(history).as_json()
     tell("judged")
     if can_draw():
         drawings.append(str(out / PICTURE))
         draw_deliveries(history.deliveries, sent, drawings[-1])
-    obstacle = _shortfall(sent, done, verdict)
+    obstacle = _shortfall(sent, done, verdict, streamed)
     ok = obstacle is None and verdict["ok"]
     if args.json:
         found: dict[str, Any] = {
@@ -170,6 +190,7 @@ def run(args: argparse.Namespace) -> int:
             "dir": str(directory),
             "traffic": sent.as_json(),
             "export": {"sent": done.sent, "deliveries": done.deliveries, "ended": done.ended},
+            "stream": None if streamed is None else streamed._asdict(),
             "judge": "spark" if lacking is None else "memory",
             "audit": verdict,
             "ok": ok,
@@ -177,13 +198,37 @@ def run(args: argparse.Namespace) -> int:
         }
         print_json(found)
     else:
-        told = [*_verdict(verdict, lacking), "", *_summary(sent, done), ""]
+        told = [*_verdict(verdict, lacking), "", *_summary(sent, done)]
+        told += ["", *(streamed.lines() if streamed else []), ""] if streamed else [""]
         told += ["Deliveries from second to second:", *sketch(history.deliveries, sent), ""]
         told += _next(cluster, drawings)
         print("\n".join(told), flush=True)
     if obstacle is not None:
         complain(obstacle)
     return GOOD if ok else INCOMPLETE
+
+
+def _run_sites(
+    cluster: "Cluster",
+    directory: Path,
+    messages: int,
+    tell: OnDemoEvent,
+    lines: ProgressLine,
+    stream: DemoStream | None,
+) -> DemoTraffic:
+    tell(f"starting nine sites as processes; their stores and logs are in {directory}")
+    with lines, running(cluster, directory) as daemons:
+        tell("all are ready")
+        if stream is not None:
+            stream.start()
+        sent = asyncio.run(traffic(daemons, VICTIM, messages, tell, lines.show))
+        if stream is not None:
+            lines.show("the query sends on what it has read")
+            stream.drain()
+        lines.show("stopping the sites")
+        daemons.stop()
+    tell("the sites are stopped")
+    return sent
 
 
 def _introduce(
@@ -227,10 +272,15 @@ def _on_spark(directory: Path) -> dict[str, Any]:
         return audit_tables(spark, tables, causal=False).as_json()
 
 
-def _shortfall(sent: DemoTraffic, done: Exported, verdict: dict[str, Any]) -> str | None:
+def _shortfall(
+    sent: DemoTraffic, done: Exported, verdict: dict[str, Any], streamed: StreamedDemo | None
+) -> str | None:
     """What the verdict does not cover although it should."""
-    if done.sent != sent.sent:
-        return f"{done.sent:,} of {sent.sent:,} messages are in the history"
+    wanted = sent.sent + (0 if streamed is None else streamed.sent)
+    if streamed is not None and streamed.shortfall is not None:
+        return streamed.shortfall
+    if done.sent < wanted or (streamed is None and done.sent > wanted):  # a producer sends copies
+        return f"{done.sent:,} of {wanted:,} messages are in the history"
     if len(done.ended) != verdict["sites"]:
         return f"only {len(done.ended)} of {verdict['sites']} sites ended quietly"
     if verdict["informative"]["pending"]:

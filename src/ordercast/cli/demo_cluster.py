@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ordercast.cli.command import UsageError, reason
+from ordercast.cli.demo_stream import LAKE, STREAM
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 NAME = "figure3"
 FILE = "cluster.toml"
 HISTORY = "history"
+MADE = (HISTORY, LAKE, STREAM)  # folders
 SEED = 1
 AT_ONCE = 10  # messages that a site sends before it waits until they are durable
 FLUSH_S = 60.0
@@ -113,7 +115,7 @@ def _require_ours(directory: Path) -> None:
 
 def _clear(directory: Path, sites: Sequence[Site]) -> None:
     for path in directory.iterdir():
-        if path.name == HISTORY:
+        if path.name in MADE:
             shutil.rmtree(path)
         elif path.name.partition(".")[0] in sites:
             path.unlink()
