@@ -104,8 +104,8 @@ class Member:
         "_fence", "_forget_due", "_held", "_late", "_lonely_at", "_made", "_mistakes", "_stirred",
         "_wishes", "admission", "boot", "closings", "delivering", "detoured", "engines", "features",
         "flush", "folds", "hearing", "incarnation", "into_open", "layout", "manager", "manager_at",
-        "name", "now", "options", "persisting", "position", "raft", "receipts", "senders", "sources",
-        "window",
+        "name", "now", "options", "persisting", "position", "raft", "receipts", "senders",
+        "sources", "window",
     )  # fmt: skip
 
     def __init__(
