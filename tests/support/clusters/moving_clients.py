@@ -55,6 +55,7 @@ class _Moving:
         self.lives: list[Life] = []
         self.lost: dict[str, None] = {}
         self._losses = losses
+        self._first = 0
         self._rng = random.Random(f"moving clients {case}")
         self._over = False
 
@@ -76,8 +77,9 @@ class _Moving:
     async def _until_remembered(self) -> None:
         """The group begins to remember clients with the first request."""
         async with self._at(self.daemons.sites[0]) as client:
-            await (await client.multicast(GROUP, b"first")).stable()
             while not client._outgoing.marks:
+                self._first += 1
+                await (await client.multicast(GROUP, b"first %d" % self._first)).stable()
                 await asyncio.sleep(0.1)
 
     async def _kill(self) -> None:
