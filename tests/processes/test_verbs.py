@@ -100,6 +100,24 @@ def test_headers_that_are_wrong_are_one_line(cluster: Daemons, given: list[str],
     assert done.stderr.strip() == f"ordercast: {why}"
 
 
+def test_a_message_with_an_id_is_delivered_once_also_by_its_first_mark(cluster: Daemons) -> None:
+    start = str(cluster.json("status", "cluster.toml")["sites"]["b"]["position"] + 1)
+    words = ("send", "cluster.toml", "alpha", "--from", "a", "--id", "order-17")
+    first = cluster.json(*words, "paid")
+    assert (first["reached"], first["until"]) == (1, "stable")
+    since = str(first["since"])
+    assert cluster.json(*words, "paid", "--since", since)["since"] == first["since"]
+    cluster.good(*words, "paid, and another text")
+    cluster.good("send", "cluster.toml", "alpha", "the end", "--from", "a", "--until", "stable")
+    tail = ("tail", "cluster.toml", "--site", "b", "--start", start, "--count", "2")
+    assert [row["text"] for row in cluster.lines(*tail)] == ["paid", "the end"]
+    late = cluster.run(*words, "late", "--since", "5")
+    told = late.stderr
+    assert late.returncode == 1
+    assert "id 'order-17' came too late for group 'alpha'" in told
+    assert told.endswith("; to try again, give --since 5\n")
+
+
 def test_each_line_of_input_is_a_message(cluster: Daemons) -> None:
     start = cluster.json("status", "cluster.toml")["sites"]["c"]["position"] + 1
     sent = cluster.json("send", "cluster.toml", "beta", "-", "--from", "a", text="one\ntwo\n\nfour")

@@ -87,6 +87,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         " group remembers it; waits until it is stable",
     )
     parser.add_argument(
+        "--since",
+        type=whole_number(1),
+        metavar="MARK",
+        help="with --id: the mark of the first try, as it was told then: however late this one is,"
+        " it is not delivered twice",
+    )
+    parser.add_argument(
         "--until",
         type=one_of(*UNTIL),
         default="ordered",
@@ -118,6 +125,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("TEXT and --size contradict each other; see 'ordercast send --help'")
     if args.text == "-" and args.count is not None:
         raise UsageError("--count does not go with -; see 'ordercast send --help'")
+    if args.since is not None and args.id is None:
+        raise UsageError("--since goes with --id; see 'ordercast send --help'")
     if args.id is not None:
         if args.text == "-" or (args.count or 1) > 1:
             raise UsageError("--id is of one message; see 'ordercast send --help'")
@@ -180,6 +189,7 @@ class _Sending:
         self.group = group
         self.headers = headers
         self.origin = origin
+        self.since: int | None = args.since  # of a message with an id
         self.sent = 0
         self.reached = 0
         self.last: ClientReceipt | None = None
@@ -221,7 +231,11 @@ class _Sending:
         telling = asyncio.ensure_future(self._tell_progress(lines))
         try:
             async for payload in _payloads(self.args):
-                receipt = await client.multicast(self.group, payload, self.headers, id=self.args.id)
+                if self.args.id is not None and self.since is None and isinstance(self.group, str):
+                    self.since = await client.id_mark(self.group)
+                receipt = await client.multicast(
+                    self.group, payload, self.headers, id=self.args.id, since=self.since
+                )
                 self._receipts.append(receipt)
                 self.sent += 1
                 if len(self._receipts) % COUNTED == 0:
@@ -265,6 +279,7 @@ class _Sending:
                     "reached": self.reached,
                     "last_seq": self.last.seq if self.last is not None else 0,
                     "seconds": round(seconds, 6),
+                    **({} if self.since is None else {"since": self.since}),
                 }
             )
         elif complete:
@@ -275,6 +290,7 @@ class _Sending:
             missing = self.sent - self.reached
             complain(
                 f"{missing:,} of {self.sent:,} messages are not known to be {until}: {self.error}"
+                + ("" if self.since is None else f"; to try again, give --since {self.since}")
             )
         return GOOD if complete else INCOMPLETE
 

@@ -12,9 +12,11 @@ from ordercast.core.epochs.member import Member
 from ordercast.model.errors import TooLarge, UnknownGroup
 from ordercast.model.messages import Delivery
 from ordercast.net.local import LocalCluster, local_cluster
+from ordercast.net.site.copies.repeats import RepeatSender
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.store.box import StoreBox
 from support.clusters.served import served
+from support.clusters.sites import until
 from support.harness.loops import in_loop
 
 GROUPS = {"alpha": ["a", "b", "c"]}
@@ -53,21 +55,28 @@ async def payloads(node: Node, count: int) -> list[bytes]:
     return [item.payload for item in await delivered(node, count)]
 
 
+@pytest.mark.parametrize("remembered", [True, False])
 @in_loop
-async def test_what_a_client_repeats_after_a_kill_before_the_commit_is_sent_once(
-    tmp_path: Path,
+async def test_what_a_client_repeats_after_a_kill_before_the_commit_is_delivered_once(
+    tmp_path: Path, remembered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If the group remembers clients, the others have it before the disk has."""
+    if not remembered:
+        monkeypatch.setattr(RepeatSender, "begin", lambda *_: None)
     async with served(tmp_path, GROUPS, timeouts=QUICK) as running:
         site = primary(running.cluster)
         others = [running.cluster[name] for name in GROUPS["alpha"] if name != site]
         async with running.connect(site) as client:
             await (await client.multicast("alpha", b"stored")).stable()
+            await until(lambda: bool(client._outgoing.marks) or not remembered)
             never_stores(running.cluster[site])
             receipt = await client.multicast("alpha", b"repeated")
-            await asyncio.sleep(0.2)
-            assert [site_of(node).core.logged for node in others] == [1, 1], (
-                "nobody has heard of it"
-            )
+            if remembered:
+                await until(lambda: [site_of(node).core.logged for node in others] == [2, 2])
+            else:
+                await asyncio.sleep(0.2)
+                logged = [site_of(node).core.logged for node in others]
+                assert logged == [1, 1], "nobody has heard of it"
             await running.kill(site)
             await running.start(site)
             async with asyncio.timeout(20):

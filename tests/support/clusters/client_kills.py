@@ -16,7 +16,7 @@ from typing import Any
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.model.errors import NotInMajority
-from ordercast.net.admin.frames import ClientFrame, Send
+from ordercast.net.admin.frames import ClientFrame, Send, SendOnce
 from ordercast.net.client.client import Client, connect
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster.config import Cluster
@@ -175,10 +175,12 @@ class _Campaign:
 
     def _count_repeats(self, client: Client) -> None:
         outgoing = client._outgoing
-        send = outgoing._send
+        send, seen = outgoing._send, set[int]()
 
         def counted(frame: ClientFrame) -> None:
-            self.found.counts["repeats"] += isinstance(frame, Send) and frame.again
+            if isinstance(frame, Send | SendOnce):
+                self.found.counts["repeats"] += frame.number in seen
+                seen.add(frame.number)
             send(frame)
 
         outgoing._send = counted

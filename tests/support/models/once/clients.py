@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from ordercast.core import clients
 from ordercast.core.clients import ClientWindow
-from ordercast.model.messages import MARK_BITS, Requests, once
+from ordercast.model.messages import MARK_BITS, Requests, digest_in, once
 from support.models.once.mutants import (
     DropsAtOrdering,
     HandsCurrentTable,
@@ -112,7 +112,7 @@ class TakesOldForCopy(ClientWorld):
 class _BelowMarkIsDuplicate(ClientTable):
     def log(self, request: Request) -> str:
         name = requests_of(request)
-        before = self.window.entries.get(clients.digest_in(name.client), (0, 0))[1]
+        before = self.window.entries.get(digest_in(name.client), (0, 0))[1]
         outcome = super().log(request)
         return DUPLICATE if name.numbers[0][0] <= before else outcome
 
@@ -126,7 +126,7 @@ class TakesLaterForIt(ClientWorld):
 
 class _KeepsValue(ClientTable):
     def log(self, request: Request) -> str:
-        name = clients.digest_in(requests_of(request).client)
+        name = digest_in(requests_of(request).client)
         before = self.window.entries.get(name)
         outcome = super().log(request)
         if before is not None and outcome == DELIVER and name in self.window.entries:

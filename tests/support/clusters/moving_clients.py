@@ -1,0 +1,208 @@
+"""Clients that move between daemons: these are killed, with their stores sometimes, and so are the
+clients. Each request must be delivered once at every member, in its client's order.
+
+The daemons are real processes. A client that is killed drops its connection in the middle of what
+it sends; what it was not told of may be delivered or not, but once and in order too.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ordercast.model.errors import Error, Expired
+from ordercast.net.admin.frames import ClientFrame, Send, SendOnce
+from ordercast.net.client.client import Client
+from ordercast.net.client.endpoints import SocketEndpoint
+from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.cluster.file import read_cluster
+from support.clusters.client_kills import Case, Found, KilledDaemons, _audit, log_of, running
+from support.harness import loops
+
+GROUP = "alpha"
+PATIENCE_S = 120.0
+SETTLE_S = 200.0
+SUSPECT_S = 0.5
+UNDER_WAY = 150  # of one client
+
+
+@dataclass
+class Life:
+    """One client, from its first request to its end: what it was told of each, in order."""
+
+    name: str
+    sent: list[bytes] = field(default_factory=list)
+    stable: list[bytes] = field(default_factory=list)
+    refused: list[bytes] = field(default_factory=list)
+
+
+def run_moving(case: Case, folder: Path, losses: int) -> Found:
+    """`losses`: so many of the kills take the store along."""
+    found = Found()
+    with running(folder, case) as daemons:
+        campaign = _Moving(case, daemons, found, losses)
+        loops.run(campaign.run())
+        found.wrong += daemons.stop()
+    if not found.wrong:
+        _judge(case, daemons, campaign, found)
+    return found
+
+
+class _Moving:
+    def __init__(self, case: Case, daemons: KilledDaemons, found: Found, losses: int) -> None:
+        self.case, self.daemons, self.found = case, daemons, found
+        self.lives: list[Life] = []
+        self.lost: dict[str, None] = {}
+        self._losses = losses
+        self._first = 0
+        self._rng = random.Random(f"moving clients {case}")
+        self._over = False
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await self._until_remembered()
+                senders = [
+                    asyncio.create_task(self._lives(number)) for number in range(self.case.clients)
+                ]
+                for _ in range(self.case.kills):
+                    await self._kill()
+                self._over = True
+                await asyncio.gather(*senders)
+        except TimeoutError:
+            logs = "; ".join(f"{s}: {self.daemons.log(s)}" for s in self.daemons.sites)
+            self.found.wrong.append(f"not all is stable after {SETTLE_S:.0f} s: {logs}")
+
+    async def _until_remembered(self) -> None:
+        """The group begins to remember clients with the first request."""
+        async with self._at(self.daemons.sites[0]) as client:
+            while not client._outgoing.marks:
+                self._first += 1
+                await (await client.multicast(GROUP, b"first %d" % self._first)).stable()
+                await asyncio.sleep(0.1)
+
+    async def _kill(self) -> None:
+        site = self._rng.choice(self.daemons.sites)
+        await asyncio.sleep(0.1 + self._rng.random() * self.case.pause_s)
+        self.daemons.kill(site)
+        self.found.counts["kills"] += 1
+        away = self._rng.choice([0.1, 2.5]) * SUSPECT_S
+        if self._losses and self._rng.random() < 0.5:
+            self._losses -= 1
+            self.lost[site] = None
+            self.found.counts["lost stores"] += 1
+            await asyncio.sleep(3 * SUSPECT_S)  # the others go on without it
+            for file in self.daemons.stores.glob(f"{site}.db*"):
+                file.unlink()
+        await asyncio.sleep(away)
+        self.daemons.start(site)
+        async with self._at(site) as client:  # two of three must be there
+            while (await client.status())["standing"] != "present":
+                await asyncio.sleep(0.1)
+
+    def _at(self, site: str) -> Client:
+        place = [SocketEndpoint(self.daemons.stores / f"{site}.sock")]
+        name = read_cluster(self.daemons.file).name
+        return Client(place, name, site, PATIENCE_S, PATIENCE_S, PATIENCE_S)
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    async def _lives(self, number: int) -> None:
+        """One client after the other: most of them are killed."""
+        chance = random.Random(f"{self.case.seed} {number}")
+        while not self._over:
+            life = Life(f"{number}.{len(self.lives)}")
+            self.lives.append(life)
+            client = self._client(chance)
+            async with asyncio.timeout(PATIENCE_S):
+                await client.__aenter__()
+            self._count(client)
+            sender = asyncio.create_task(self._send(life, client, chance))
+            lasts = 2.0 + chance.random() * 15
+            done, _ = await asyncio.wait([sender], timeout=lasts)
+            if done or self._over:
+                await sender
+                await client.__aexit__(None, None, None)
+                continue
+            self.found.counts["clients killed"] += 1
+            sender.cancel()
+            await asyncio.wait([sender])
+            await client._close()  # nothing is flushed
+
+    def _client(self, chance: random.Random) -> Client:
+        places = [SocketEndpoint(self.daemons.stores / f"{s}.sock") for s in self.daemons.sites]
+        chance.shuffle(places)
+        name = read_cluster(self.daemons.file).name
+        return Client(places, name, "", PATIENCE_S, PATIENCE_S, PATIENCE_S)
+
+    async def _send(self, life: Life, client: Client, chance: random.Random) -> None:
+        receipts: list[tuple[bytes, ClientReceipt]] = []
+        while not self._over:
+            payload = f"{life.name} {len(life.sent)}".encode()
+            receipt = await client.multicast(GROUP, payload)
+            life.sent.append(payload)
+            receipts.append((payload, receipt))
+            await asyncio.sleep(chance.choice([0, 0, 0.005]))
+            while len(receipts) > UNDER_WAY:
+                await self._answer(life, *receipts[0])
+                del receipts[0]
+        for each in receipts:
+            await self._answer(life, *each)
+
+    async def _answer(self, life: Life, payload: bytes, receipt: ClientReceipt) -> None:
+        try:
+            await receipt.stable()
+        except Error as error:
+            life.refused.append(payload)
+            self.found.counts["expired" if isinstance(error, Expired) else "refused"] += 1
+        else:
+            self.found.counts["accepted"] += 1
+            life.stable.append(payload)
+
+    def _count(self, client: Client) -> None:
+        outgoing, counts = client._outgoing, self.found.counts
+        send, moved, seen = outgoing._send, client._move, set[int]()
+
+        def counted(frame: ClientFrame) -> None:
+            if isinstance(frame, SendOnce):
+                counts["repeats" if frame.number in seen else "stamped"] += 1
+                seen.add(frame.number)
+            elif isinstance(frame, Send):
+                counts["not stamped"] += 1
+            send(frame)
+
+        def move(site: str) -> None:
+            counts["moves"] += 1
+            moved(site)
+
+        outgoing._send, client._move = counted, move  # type: ignore[method-assign]
+
+
+def _judge(case: Case, daemons: KilledDaemons, campaign: _Moving, found: Found) -> None:
+    told = {payload for life in campaign.lives for payload in life.stable}
+    anywhere: set[bytes] = set()
+    for site in case.groups[GROUP]:
+        have = [payload for _, payload in log_of(daemons.stores / f"{site}.db")]
+        found.counts["deliveries"] += len(have)
+        times = Counter(have)
+        anywhere |= set(have)
+        doubled = [payload for payload, count in times.items() if count > 1]
+        if doubled:
+            found.wrong.append(f"{len(doubled)} doubled at {site}: {doubled[:5]}")
+        lacks = [] if site in campaign.lost else [p for p in told if not times[p]]
+        if lacks:
+            found.wrong.append(f"{len(lacks)} told stable, and not at {site}: {lacks[:5]}")
+        places = {payload: place for place, payload in enumerate(have)}
+        for life in campaign.lives:
+            order = [places[p] for p in life.sent if p in places and p not in life.refused]
+            if order != sorted(order):
+                found.wrong.append(f"client {life.name}'s order is another at {site}")
+    lost = told - anywhere
+    if lost:
+        found.wrong.append(f"{len(lost)} told stable, and nowhere: {sorted(lost)[:5]}")
+    found.counts["lives"] += len(campaign.lives)
+    _audit(daemons.stores, found)
+    if not found.wrong:
+        text = "".join(daemons.log(site) for site in daemons.sites)
+        found.counts["tracebacks"] += text.count("Traceback")
