@@ -128,17 +128,13 @@ class Engine:
         # An origin outside the domain is never excluded from it: it goes on after a restart.
         self.resumes = waits or not inside
         self.links: dict[Site, Link] = {}
-        self._persist: list[Record] = []
-        self._deliveries: list[DeliveredBatch] = []
-        self._touched: dict[Site, Link] = {}  # links with something to send
-        self._blocked: dict[Site, Link] = {}  # links with an item that has no room
+        self._ask_nothing()
         self._alarms = LinkAlarms(self.links)
         self._down_early = durable and not (waits or info.direct or options.causal_for_good)
         self._up_early = self._down_early and not self.resumes
         self._mine: dict[Group, bool] = {}  # whether this site is in a named group
         self.incarnation_of: Callable[[Site], int | None] = _not_known
         self.senders: Senders | None = None  # who may send in this epoch; None: everybody
-        self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
         self._counts: dict[Group, tuple[int, tuple[Site, ...]]] | None = None
         self.stability = tracker_named(options.stability).make(
             name, structure, self._report, options, boot, partial(getattr, self, "now")
@@ -146,7 +142,6 @@ class Engine:
         self.ordering = info.make(name, structure, self, causal=options.causal)
         self.direct = cast(DirectOrdering, self.ordering) if info.direct else None
         self.heading = cast(HeadOrdering, self.ordering) if info.headers else None
-        self._completes: Held | None = None  # passes next, and is held since its header passed
         self.marks = ProducerMarks()
         self.gate = Gate(self.stability, structure.epoch, safe=options.deliver == "safe")
         self.gate.attempt = attempt
@@ -156,15 +151,22 @@ class Engine:
         )  # fmt: skip
         if options.causal and (not waits if excludes is None else excludes):
             self.own.one_group_at_a_time()
-        self.retention = PassedBatches(
-            name, self.ordering, self.own, self.stability, self.gate, durable=durable
-        )
-        self.retention.remember = remember
+        self.retention = PassedBatches(name, self.ordering, self.own, self.stability, self.gate)
+        self.retention.remember, self.retention.durable = remember, durable
         self.flow = Flow(options.limits, self.retention)
         if records or (checkpoint is not None and checkpoint != FIRST_OPENING):
             self._restore(checkpoint, records)
         else:
             self._go_on(states.NOTHING_BEFORE)
+
+    def _ask_nothing(self) -> None:
+        """There are no duties for the driver yet."""
+        self._persist: list[Record] = []
+        self._deliveries: list[DeliveredBatch] = []
+        self._touched: dict[Site, Link] = {}  # links with something to send
+        self._blocked: dict[Site, Link] = {}  # links with an item that has no room
+        self.mistakes: dict[Site, str] = {}  # peers' mistakes in this burst
+        self._completes: Held | None = None  # passes next, and is held since its header passed
 
     @property
     def position(self) -> int:
@@ -479,7 +481,9 @@ class Engine:
             held.position = position
         if mine:
             news = self.gate.append(placed)
-            if not (self.gate.safe or copy):
+            if not (self.gate.safe or copy or self.own.carries_past):
+                self._deliveries.append(self.gate.deliver(placed))
+            elif not (self.gate.safe or copy):
                 self._deliver(placed)
             elif not copy and self.own.carries_past and not self.records_state.persists:
                 # Perhaps it was delivered before the restart: new messages follow it.
@@ -488,7 +492,8 @@ class Engine:
                 self.settle([batch.group])
 
     def _hold(self, entry: Passed, children: Sequence[Site], position: int, *, mine: bool) -> Held:
-        held = self.retention.hold(entry, self._owed(children), position, mine=mine)
+        owed = self._owed(children) if children else ()
+        held = self.retention.hold(entry, owed, position, mine=mine)
         batch = entry.placed.batch
         if not entry.from_parent and batch.members:
             self.stability.concerns(batch.group, batch.members)
@@ -500,8 +505,6 @@ class Engine:
 
     def _owed(self, children: Sequence[Site]) -> list[tuple[Outgoing, int, Site]]:
         """For each child, its lane and the number of the last item that was sent to it."""
-        if not children:
-            return []
         links = self.links
         return [(out := links[child].outgoing[DOWN], out.last, child) for child in children]
 

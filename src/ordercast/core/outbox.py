@@ -34,7 +34,7 @@ from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
-    """The application's batch, before anybody else hears of it."""
+    """The application's batch. No receipt tells of it before it is durable."""
 
     batch: Batch
 

@@ -53,17 +53,9 @@ class Held:
 
 class PassedBatches:
     def __init__(
-        self,
-        site: Site,
-        ordering: Ordering,
-        own: OwnMessages,
-        stability: Stability,
-        gate: Gate,
-        *,
-        durable: bool = True,
+        self, site: Site, ordering: Ordering, own: OwnMessages, stability: Stability, gate: Gate
     ) -> None:
-        """`durable`: checkpoints are written. Otherwise none is made."""
-        self._durable = durable
+        self.durable = True  # checkpoints are written; otherwise none is made
         self.site = site
         self.ordering = ordering
         self.own = own
@@ -162,7 +154,7 @@ class PassedBatches:
         least, least_bytes = limits.checkpoint_batches, limits.checkpoint_bytes
         # A look at batches that must stay costs nothing, whatever their bytes.
         self._look_at, self._look_at_bytes = max(least, 2 * kept), size + least_bytes
-        if not self._durable:
+        if not self.durable:
             self._forgotten = self._notes = self._forgotten_bytes = 0
         elif self._forgotten + self._notes >= max(least // 2, kept) or (
             self._forgotten_bytes >= max(least_bytes // 2, size)

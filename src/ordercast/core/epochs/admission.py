@@ -580,7 +580,8 @@ class Admission:
 
     @property
     def bytes(self) -> int:
-        self.settle()
+        if self._quick is not None:
+            self.settle()
         return self._bytes
 
     def numbers(self, group: Group) -> bool:

@@ -249,7 +249,11 @@ class Stream:
         if self.log is None and (self._readers or self.embedded):
             if not recent:
                 return
-            read = self.progress()
+            readers = self._readers
+            if len(readers) == 1:  # the common case
+                read = readers[0].last - length_hint(readers[0].items)
+            else:
+                read = self.progress()
             if read >= self.delivered:  # the common case: all was read
                 self._dropped = self.delivered
                 self._recent_messages = self._recent_bytes = 0
@@ -643,10 +647,11 @@ class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
         cursor = self._cursor
         assert cursor is not None
         items: Sequence[Delivery | Gap] = batch.deliveries()
+        last = batch.position + len(items) - 1
         if batch.position <= cursor.last:  # all before it was handed over
             items = items[cursor.last + 1 - batch.position :]
         self._items = cursor.items = iter(items)
-        cursor.last = batch.last
+        cursor.last = last
         return next(self._items)
 
     async def aclose(self) -> None:
