@@ -273,4 +273,4 @@ def reason_and_file(error: OSError) -> str:
 
 
 def reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    return (error.strerror or str(error) or "no answer in time").lower()

@@ -93,12 +93,17 @@ def site_that_answers(
 
 
 async def status_of(place: Destination, site: str) -> dict[str, Any]:
-    """A site's status and, as `sites`, the roster it knows."""
-    async with (
-        asyncio.timeout(ANSWER_S),
-        place.client(site, start_s=ANSWER_S, flush_s=0.1) as client,
-    ):
-        return {**await client.status(), "sites": list(client.sites)}
+    """A site's status and, as `sites`, the roster it knows. Raises TimeoutError, which says
+    who does not answer."""
+    try:
+        async with (
+            asyncio.timeout(ANSWER_S),
+            place.client(site, start_s=ANSWER_S, flush_s=0.1) as client,
+        ):
+            return {**await client.status(), "sites": list(client.sites)}
+    except TimeoutError:
+        who = f"site {site}" if site else "a daemon"
+        raise TimeoutError(f"{place.source}: no answer of {who} within {ANSWER_S:g} s") from None
 
 
 async def with_managers_view(place: Destination, status: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@ headers and the time that its envelope has.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from ordercast.model.envelope import (
     Envelope,
@@ -15,7 +15,7 @@ from ordercast.model.envelope import (
 )
 from ordercast.model.errors import ConfigError, TooLarge
 from ordercast.model.groups import Group
-from ordercast.model.headers import Headers, header_items
+from ordercast.model.headers import BatchHeaders, Headers, header_items
 from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 from ordercast.model.messages import pack_payloads
 
@@ -53,13 +53,29 @@ class Extras:
 NO_EXTRAS: Final = Extras()
 
 
-def extras_of(headers: Headers, count: int, groups: tuple[Group, ...] = ()) -> Extras:
-    """The extras of `count` messages with the same headers, as an application gives them. Raises
+def extras_of(headers: BatchHeaders, count: int, groups: tuple[Group, ...] = ()) -> Extras:
+    """The extras of `count` messages, with the headers that an application gives. Raises
     ConfigError if they are no headers, and TooLarge beyond the limits."""
     if not (headers or groups):
         return NO_EXTRAS
-    items = header_items(headers)
+    if isinstance(headers, (list, tuple)):
+        return Extras(_runs(headers, count), groups)
+    items = header_items(cast(Headers, headers))
     return Extras((HeaderRun(0, count, items),) if items and count else (), groups)
+
+
+def _runs(headers: Sequence[Headers], count: int) -> HeaderRuns:
+    """The headers of each message by itself; neighbours that have the same are one run."""
+    if len(headers) != count:
+        raise ConfigError(f"headers: {len(headers)} mappings for {count} messages")
+    found: list[HeaderRun] = []
+    for place, items in enumerate(map(header_items, headers)):
+        last = found[-1] if found else None
+        if last is not None and items == last.items and last.first + last.count == place:
+            found[-1] = HeaderRun(last.first, last.count + 1, items)
+        elif items:
+            found.append(HeaderRun(place, 1, items))
+    return tuple(found)
 
 
 def without_extras(extras: Extras) -> Extras:

@@ -14,6 +14,9 @@ from ordercast.model.names import shown
 Headers: TypeAlias = Mapping[str, bytes] | None
 """Headers as an application gives them."""
 
+BatchHeaders: TypeAlias = Headers | Sequence[Headers]
+"""The headers of a batch: one mapping for all its messages, or a list with one for each."""
+
 HeaderItems: TypeAlias = tuple[tuple[str, bytes], ...]
 """The headers of a message: name and value, by name."""
 

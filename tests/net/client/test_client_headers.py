@@ -47,7 +47,7 @@ def test_a_client_sends_and_reads_headers(way: str, tmp_path: Path) -> None:
             await client.multicast("alpha", b"1", RED)
             await client.multicast("alpha", b"2")
             client.multicast_nowait("alpha", b"3", {"n": b"3"})
-            await client.multicast_many("alpha", [b"4", b"5"], RED)
+            await client.multicast_many("alpha", [b"4", b"5"], [None, RED])
             await client.multicast_to(["a", "c"], b"6", RED)
             await client.multicast(["beta", "alpha"], b"7", RED)
             await (await client.multicast(["alpha", "beta"], b"8")).stable()
@@ -56,7 +56,7 @@ def test_a_client_sends_and_reads_headers(way: str, tmp_path: Path) -> None:
                 (b"1", RED, ("alpha",)),
                 (b"2", {}, ("alpha",)),
                 (b"3", {"n": b"3"}, ("alpha",)),
-                (b"4", RED, ("alpha",)),
+                (b"4", {}, ("alpha",)),
                 (b"5", RED, ("alpha",)),
                 (b"6", RED, ()),
                 (b"7", RED, ("beta", "alpha")),

@@ -51,6 +51,28 @@ async def test_the_rest_goes_on_without_a_dead_member_and_it_returns(
 
 
 @in_loop
+async def test_what_is_taken_back_and_delivered_again_has_its_headers(tmp_path: Path) -> None:
+    red = {"colour": b"red"}
+    async with cluster_of(tmp_path) as cluster:
+        root = await cut_off_root(cluster, red)
+        reader = cluster[root].deliveries()
+        before = await messages(reader, 4)
+        cluster.heal()
+        assert isinstance(await anext(reader), ordercast.Rollback)
+        await all_back(cluster)
+        await cluster[root].flush("stable")
+        first, rolled, *again = await collected(cluster[root], 6, start=1)
+        assert isinstance(rolled, ordercast.Rollback)
+        assert first.headers == {}
+        for found in (before[1:], again):
+            assert [item.headers for item in found] == [red] * len(found)
+        times = {item.payload: item.sent_ns for item in before}
+        sent_again = [item for item in again if item.payload in times]
+        assert [item.payload for item in sent_again] == [b"root 0", b"root 1", b"root 2"]
+        assert all(times[item.payload] == item.sent_ns for item in sent_again)
+
+
+@in_loop
 async def test_a_cut_off_root_takes_back_what_only_it_had(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         root = await cut_off_root(cluster)

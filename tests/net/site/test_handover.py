@@ -46,7 +46,8 @@ class Ledger:
     async def follow(self, node: Node) -> None:
         async for item in node.deliveries(1):
             if isinstance(item, Delivery):
-                self.applied.setdefault(item.group, []).append(item.payload.decode())
+                headers = "".join(value.decode() for value in item.headers.values())
+                self.applied.setdefault(item.group, []).append(item.payload.decode() + headers)
 
 
 @contextlib.asynccontextmanager
@@ -68,9 +69,11 @@ async def running(
                 await asyncio.gather(task, return_exceptions=True)
 
 
-async def send(node: Node, group: str, first: int, count: int) -> None:
+async def send(
+    node: Node, group: str, first: int, count: int, headers: dict[str, bytes] | None = None
+) -> None:
     for n in range(first, first + count):
-        await (await node.multicast(group, f"{node.site}{n}".encode())).ordered()
+        await (await node.multicast(group, f"{node.site}{n}".encode(), headers)).ordered()
 
 
 def cluster(tmp_path: Path, **options: str) -> Path:
@@ -101,6 +104,27 @@ def test_a_joiner_under_load_ends_with_the_state_of_the_others(
             assert ledgers["c"].applied["alpha"] == ledgers["a"].applied["alpha"]
 
     run()
+
+
+@in_loop
+async def test_a_joiner_gets_headers_with_the_state_and_with_what_follows_it(
+    tmp_path: Path,
+) -> None:
+    path, ledgers, red = cluster(tmp_path), {site: Ledger() for site in "abc"}, {"c": b" red"}
+    async with (
+        running(path, "a", tmp_path, ledgers["a"]) as a,
+        running(path, "b", tmp_path, ledgers["b"]) as b,
+        running(path, "c", tmp_path, ledgers["c"]),
+    ):
+        await send(a, "alpha", 0, 5, red)
+        sending = asyncio.gather(*(send(node, "alpha", 100, 20, red) for node in (a, b)))
+        await a.join("alpha", "c")
+        await sending
+        await until(lambda: len(ledgers["c"].applied.get("alpha", [])) == 45)
+        await until(lambda: len(ledgers["a"].applied["alpha"]) == 45)
+    assert ledgers["c"].restored == ["alpha"]
+    assert ledgers["c"].applied["alpha"] == ledgers["a"].applied["alpha"]
+    assert all(applied.endswith(" red") for applied in ledgers["c"].applied["alpha"])
 
 
 @in_loop

@@ -37,9 +37,11 @@ async def test_every_way_of_sending_takes_headers() -> None:
         await a.multicast_to(["b", "c"], b"7", RED)
         await a.multicast(["beta", "alpha", "beta"], b"8", TWO)
         a.multicast_nowait(("alpha", "beta"), b"9", RED)
+        each: list[dict[str, bytes] | None] = [RED, RED, None, TWO, {}, RED]
+        await a.multicast_many("beta", [b"%d" % n for n in range(20, 26)], each)
         await (await a.multicast_many(["alpha", "beta"], [b"10", b"11"])).stable()
         ended = time.time_ns()
-        found = await read_messages(b, 11, 1)
+        found = await read_messages(b, 17, 1)
         assert [(item.payload, item.headers, item.groups) for item in found] == [
             (b"1", RED, ("beta",)),
             (b"2", {}, ("beta",)),
@@ -50,6 +52,7 @@ async def test_every_way_of_sending_takes_headers() -> None:
             (b"7", RED, ()),
             (b"8", TWO, ("beta", "alpha")),
             (b"9", RED, ("alpha", "beta")),
+            *((b"%d" % n, one or {}, ("beta",)) for n, one in enumerate(each, 20)),
             (b"10", {}, ("alpha", "beta")),
             (b"11", {}, ("alpha", "beta")),
         ]
@@ -60,7 +63,7 @@ async def test_every_way_of_sending_takes_headers() -> None:
         async for batch in b.batches(1):
             assert isinstance(batch, ordercast.DeliveredBatch)
             flat += [(headers, batch.groups, batch.sent_ns) for headers in batch.headers]
-            if batch.last == 11:
+            if batch.last == 17:
                 break
         assert flat == [(item.headers, item.groups, item.sent_ns) for item in found]
         found[0].headers["colour"] = b"blue"
@@ -85,7 +88,11 @@ async def test_headers_that_are_wrong_are_refused_and_nothing_is_sent() -> None:
             with pytest.raises(error):
                 await node.multicast_many("alpha", [b"x"], wrong)
             with pytest.raises(error):
+                await node.multicast_many("alpha", [b"x", b"y"], [RED, wrong])
+            with pytest.raises(error):
                 await node.multicast_to(["a"], b"x", wrong)
+        with pytest.raises(ConfigError, match="headers: 1 mappings for 2 messages"):
+            await node.multicast_many("alpha", [b"x", b"y"], [RED])
         assert site_of(node).core.admission.messages == 0
         receipt = await node.multicast("alpha", b"x", {})
         assert receipt.seq == 1

@@ -58,13 +58,13 @@ async def collected(node: Node, count: int, **begin: Any) -> list[Any]:
     raise AssertionError("a stream ended")
 
 
-async def cut_off_root(cluster: LocalCluster) -> str:
+async def cut_off_root(cluster: LocalCluster, headers: dict[str, bytes] | None = None) -> str:
     """The root alone has "root 0" … "root 2", delivered there; the others went on with "other"."""
     await (await cluster["a"].multicast("alpha", b"first")).stable()
     root = root_of(cluster)
     others = [site for site in "abc" if site != root]
     cluster.split([root], others)
     for number in range(3):
-        await (await cluster[root].multicast("alpha", b"root %d" % number)).ordered()
-    await (await cluster[others[0]].multicast("alpha", b"other")).stable()
+        await (await cluster[root].multicast("alpha", b"root %d" % number, headers)).ordered()
+    await (await cluster[others[0]].multicast("alpha", b"other", headers)).stable()
     return root

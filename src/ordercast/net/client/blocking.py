@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
-from ordercast.model.headers import Headers
+from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.net.client import client
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.changes import ClusterChanges
@@ -34,11 +34,16 @@ class _AsyncNode(Protocol):
         self, group: Any, payload: bytes, headers: Headers, **named: Any
     ) -> Any: ...
     async def multicast_many(
-        self, group: Any, payloads: Sequence[bytes], headers: Headers, **named: Any
+        self, group: Any, payloads: Sequence[bytes], headers: BatchHeaders, **named: Any
     ) -> Any: ...
     async def id_mark(self, group: Group) -> int: ...
     async def produce(
-        self, producer: str, number: int, group: Any, payloads: Sequence[bytes], headers: Headers
+        self,
+        producer: str,
+        number: int,
+        group: Any,
+        payloads: Sequence[bytes],
+        headers: BatchHeaders,
     ) -> Any: ...
     async def multicast_to(self, sites: Any, payload: Any, headers: Headers) -> Any: ...
     def multicast_nowait(self, group: Any, payload: bytes, headers: Headers) -> Any: ...
@@ -147,7 +152,7 @@ class BlockingNode(ClusterChanges[None]):
         self,
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
-        headers: Headers = None,
+        headers: BatchHeaders = None,
         *,
         id: str | None = None,  # noqa: A002 - the word that callers know
         since: int | None = None,
@@ -166,7 +171,7 @@ class BlockingNode(ClusterChanges[None]):
         number: int,
         group: Group,
         payloads: Sequence[bytes],
-        headers: Headers = None,
+        headers: BatchHeaders = None,
     ) -> BlockingReceipt:
         """As `Node.produce`; raises the same."""
         return self._receipt(self._node.produce(producer, number, group, payloads, headers))

@@ -20,7 +20,7 @@ from ordercast.model.arguments import require_id, require_number, require_produc
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
-from ordercast.model.headers import Headers
+from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
@@ -314,14 +314,15 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self,
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
-        headers: Headers = None,
+        headers: BatchHeaders = None,
         *,
         id: str | None = None,  # noqa: A002 - the word that callers know
         since: int | None = None,
     ) -> ClientReceipt:
-        """Send a batch, which is ordered as one; each of its messages has the `headers`, and the
-        receipt is of the last message. With an `id` all of it is delivered once. Waits and raises
-        as `multicast`; TooLarge also for too many messages, ConfigError for none."""
+        """Send a batch, which is ordered as one. `headers`: a mapping for all its messages, or a
+        list with one for each. The receipt is of the last message. With an `id` all of it is
+        delivered once. Waits and raises as `multicast`; TooLarge also for too many messages,
+        ConfigError for none."""
         self._require_open()
         if id is not None:
             return await self._once(group, payloads, headers, id, since)
@@ -331,7 +332,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self,
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
-        headers: Headers,
+        headers: BatchHeaders,
         chosen: str,
         since: int | None,
     ) -> ClientReceipt:
@@ -364,7 +365,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         number: int,
         group: Group,
         payloads: Sequence[bytes],
-        headers: Headers = None,
+        headers: BatchHeaders = None,
     ) -> ClientReceipt:
         """Send a batch of a producer to a group, under a number above those before it there. Of
         several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
@@ -399,7 +400,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         return await self._send_batch(self._outgoing.listed(sites), batch, headers)
 
     async def _send_batch(
-        self, target: Target, batch: list[bytes], headers: Headers
+        self, target: Target, batch: list[bytes], headers: BatchHeaders
     ) -> ClientReceipt:
         outgoing = self._outgoing
         size, runs = outgoing.measure(target, batch, headers)

@@ -10,7 +10,7 @@ from ordercast.model.envelope import HeaderRuns
 from ordercast.model.errors import ConfigError, Error, Expired, WindowFull
 from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
-from ordercast.model.headers import Headers
+from ordercast.model.headers import BatchHeaders
 from ordercast.net.admin.frames import (
     STABLE,
     ClientFrame,
@@ -91,7 +91,7 @@ class ClientOutgoing:
         return "", self.targets.listed(require_names(sites, "sites")), ()
 
     def measure(
-        self, target: Target, payloads: list[bytes], headers: Headers
+        self, target: Target, payloads: list[bytes], headers: BatchHeaders
     ) -> tuple[int, HeaderRuns]:
         """The bytes of a batch, and its headers; its payloads become bytes. Refuses what the site
         would refuse."""

@@ -20,7 +20,7 @@ from ordercast.model.arguments import require_id
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
-from ordercast.model.headers import Headers
+from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.site.assembly import open_store, over_tcp
@@ -167,14 +167,15 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         self,
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
-        headers: Headers = None,
+        headers: BatchHeaders = None,
         *,
         id: str | None = None,  # noqa: A002 - the word that callers know
         since: int | None = None,
     ) -> Receipt:
-        """Send a batch, which is ordered as one; each of its messages has the `headers`, and the
-        receipt is of the last message. With an `id` all of it is delivered once. Waits and raises
-        as `multicast`; TooLarge also for too many messages, ConfigError for none."""
+        """Send a batch, which is ordered as one. `headers`: a mapping for all its messages, or a
+        list with one for each. The receipt is of the last message. With an `id` all of it is
+        delivered once. Waits and raises as `multicast`; TooLarge also for too many messages,
+        ConfigError for none."""
         if id is not None:
             return await self._once(group, payloads, headers, id, since)
         return await self._sender.multicast_many(group, payloads, headers)
@@ -183,7 +184,7 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         self,
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
-        headers: Headers,
+        headers: BatchHeaders,
         chosen: str,
         since: int | None,
     ) -> Receipt:
@@ -206,7 +207,7 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         number: int,
         group: Group,
         payloads: Sequence[bytes],
-        headers: Headers = None,
+        headers: BatchHeaders = None,
     ) -> Receipt:
         """Send a batch of a producer to a group, under a number above those before it there. Of
         several copies of it, sent through any sites, one is delivered ('ordercast docs producers').

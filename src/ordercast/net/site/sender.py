@@ -15,7 +15,7 @@ from ordercast.model.arguments import plain, require_names
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
 from ordercast.model.grants import EVERY, SEND, ClientSubject
 from ordercast.model.groups import Group, Site
-from ordercast.model.headers import Headers
+from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import NOT_FOUNDED, Presence
 from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
@@ -95,7 +95,7 @@ class SiteSender:
         self,
         group: Group | Sequence[Group],
         payloads: Sequence[bytes],
-        headers: Headers = None,
+        headers: BatchHeaders = None,
     ) -> Receipt:
         batch = list(payloads)
         if type(group) is not str and type(group := plain(group)) is not str:
@@ -113,7 +113,7 @@ class SiteSender:
         return await self.send_listed(listed, batch, extras_of(headers, len(batch)))
 
     async def _multicast_union(
-        self, group: Sequence[Group], batch: list[bytes], headers: Headers
+        self, group: Sequence[Group], batch: list[bytes], headers: BatchHeaders
     ) -> Receipt:
         groups = self._addressed(group)
         return await self.send_to_groups(batch, extras_of(headers, len(batch), groups))
