@@ -18,6 +18,7 @@ from ordercast.plan.advice import advise
 from ordercast.sim.trace.space_time import message_key
 from ordercast.studies.catalogue import CATALOGUE
 from processes.daemons import Daemons, up
+from support.cases.stream_figures import write_figures
 from support.harness.browser import browsing, chromium, listen
 
 GROUPS = {
@@ -47,7 +48,8 @@ def complaints() -> list[str]:
 
 @pytest.fixture(scope="module")
 def page(cluster: Daemons, complaints: list[str]) -> Iterator[Page]:
-    words = ("dashboard", FILE, "--control", "--port", "0", "--json")
+    write_figures(cluster.place / "figures", 1, 0, 1)
+    words = ("dashboard", FILE, "--control", "--figures", "figures", "--port", "0", "--json")
     served = cluster.start(*words)
     try:
         assert served.stdout is not None
@@ -100,6 +102,16 @@ def test_a_site_shows_its_position_and_its_links(page: Page, cluster: Daemons) -
     assert status["position"] == 40
     expect(page.locator("#sites tr[data-site=c] td").nth(3)).to_have_text("40")
     expect(page.locator("#note")).to_contain_text("once a second")
+
+
+def test_figures_of_the_stream_stand_beside_those_of_the_sites(page: Page) -> None:
+    rows = page.locator("#stream-lines tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_have_text("alphaa441.59.3122–")
+    page.locator("#sites tr[data-site=a]").click()
+    expect(page.locator("#detail-body")).to_contain_text("stream: alpha4/s, p50 1.5 ms, p99 9.3 ms")
+    expect(page.locator("#latency-chart canvas")).to_be_visible()
+    page.locator("#sites tr[data-site=c]").click()
 
 
 def test_what_is_offered_is_never_for_the_site_before(page: Page) -> None:
@@ -221,6 +233,7 @@ def test_pages_fit_a_telephone_and_keys_go_round(page: Page) -> None:
     for number, name in enumerate(("cluster", "replay", "witness", "planner", "papers"), start=1):
         page.locator("body").press(str(number))
         page.wait_for_url(f"**/{name}")
+        page.wait_for_load_state("load")  # before that it may have no style
         page.wait_for_function("() => document.querySelector('main').childElementCount > 0")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
     before = page.evaluate("getComputedStyle(document.body).color")
