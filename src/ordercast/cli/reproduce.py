@@ -30,7 +30,7 @@ example:
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-load,
        gs-setup, tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1,
        stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger,
-       scale-forest"""
+       scale-forest, scale-internet, scale-ordering, scale-churn"""
 
 
 _WIDTH = 84  # of the lines below a statement
