@@ -9,6 +9,7 @@ from support.worlds.swap_trees import (
     Network,
     Parents,
     distance,
+    hybrid_of,
     name,
     random_parents,
     require_order,
@@ -99,6 +100,29 @@ def test_a_lone_request_goes_straight_to_where_the_value_is(protocol: str) -> No
     again |= {"hybrid:1": 3, "hybrid:3": 1, "hybrid:99": 0}
     assert network.hops[name("c", 1)] == 3
     assert network.hops[name("c", 2)] == again[protocol]
+
+
+def test_sites_with_different_cores_break_the_chain() -> None:
+    """Why the size of a core is part of the protocol's name: all sites of an epoch have it."""
+    broken = 0
+    for seed in range(30):
+        rng = Random(seed)
+        parents = random_parents(rng, 6)
+        sizes = {site: rng.choice((1, 3)) for site in parents}
+        network = Network({s: hybrid_of(sizes[s])(s, parents) for s in parents})
+        for site in sorted(parents):
+            network.issue(site)
+        for _ in range(200):  # requests may go to and fro for ever
+            ready = network.under_way()
+            if ready:
+                network.deliver(*rng.choice(ready))
+            else:
+                network.turn(rng.choice(sorted(parents)))
+        try:
+            require_order(network.chain(), dict.fromkeys(parents, 1))
+        except (AssertionError, KeyError):
+            broken += 1
+    assert broken > 10, broken
 
 
 def test_counting_waits_for_all_before_and_swap_for_none() -> None:

@@ -204,3 +204,18 @@ def test_reasons_are_sentences_on_one_line() -> None:
 def test_options_that_make_no_sense_are_refused(options: dict[str, object], expected: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(expected)):
         advise(table_of(FIGURE_3), **options)  # type: ignore[arg-type]
+
+
+def test_a_large_domain_is_told_what_it_costs_beside_its_messages() -> None:
+    sites = [f"s{number:04}" for number in range(1_200)]
+    chained = {f"g{place}": sites[place : place + 2] for place in range(1_100)}
+    told = said(advise(GroupTable.of(chained, sites=sites), "star"))
+    assert "The groups of 1,101 sites overlap, so these are one domain: a join or a leave" in told
+    assert 'A group has 2.0 members on average: reports within groups (stability = "plain")' in told
+    whole = said(advise(GroupTable.of({"all": sites}), "star"))
+    assert "The groups of 1,200 sites overlap" in whole
+    assert "reports within groups" not in whole
+    del chained["g550"]
+    assert "overlap, so these are one domain" not in said(
+        advise(GroupTable.of(chained, sites=sites), "star")
+    )

@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ordercast.core.dissemination import fanout
 from ordercast.core.dissemination.fanout import Fanout
-from ordercast.sim.schedules import LONG_EVERY
+from ordercast.model.groups import GroupTable
+from ordercast.sim.config import SimConfig
+from ordercast.sim.schedules import LONG_EVERY, schedule
+from ordercast.sim.simulate import simulate
 from ordercast.wire.dissemination import Head, Many
 from ordercast.wire.frames import Data
 from support.cases.spread_schedules import run
@@ -29,6 +33,26 @@ def test_what_goes_to_many_arrives_in_one_order_whatever_happens() -> None:
     assert counts["multicast pieces_sent"] > counts["multicast packets_sent"]
     assert counts["multicast skipped"] > 0
     assert {"loss", "crash", "partition", "join", "leave", "switch"} <= set(faults)
+
+
+def test_the_bodies_of_tom_go_to_all_receivers_in_one_packet() -> None:
+    """[TOM] §3.2: the origin multicasts the body and sends the header to the ordering node."""
+    table = GroupTable.of({"all": [f"s{number}" for number in range(8)]})
+    one, many = (
+        simulate(SimConfig(table, protocol="tom", messages=100, rate=200, dissemination=way), 3)
+        for way in ("unicast", "multicast")
+    )
+    assert one.ok
+    assert many.ok
+    assert many.data_frames < one.data_frames / 2
+    assert many.spread["packets_sent"] > 150  # a body and a header of each message
+
+
+def test_tom_by_multicast_keeps_its_guarantees() -> None:
+    for seed in range(1, 9):
+        config = replace(schedule("tom", seed), dissemination="multicast")
+        result = simulate(config, seed)
+        assert result.ok, f"seed {seed}: {result.violations[0]}"
 
 
 def everything_to_everyone(epoch: int, items: Any, going: Any) -> Many:

@@ -31,7 +31,7 @@ example:
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-load,
        gs-setup, tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1,
        stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger,
-       scale-forest"""
+       scale-forest, scale-internet, scale-ordering, scale-churn"""
 
 
 _COLOURS = {"agrees": GOOD_WORDS, "partly": WARNING_WORDS, "differs": BAD_WORDS}

@@ -19,6 +19,8 @@ _MOST = 0.5  # of the traffic is ordered at the root: a tree then spreads little
 _MANY = 20  # groups; in fewer, a root that orders most of them is nothing to warn of
 _BUSY = 0.7  # of its time: a site with little left for bursts
 _WORTH_SAYING = 1.25  # times better in another objective
+_LARGE = 1_000  # sites of a domain
+_SMALL = 50  # times smaller than the domain: rounds of stability are mostly for others
 _LISTED = 5  # so many names are written out
 
 _BEST = {
@@ -50,6 +52,7 @@ def explain(
     sentences.extend(_structure(indexed, ranked))
     sentences.extend(_rebalanced(chosen))
     sentences.extend(_cycles(cyclic, len(indexed.groups)))
+    sentences.extend(_large_domain(indexed))
     sentences.extend(_idle_sites(indexed))
     return sentences
 
@@ -213,6 +216,24 @@ def _cycles(cyclic: Sequence[Sequence[Group]], groups: int) -> Iterator[str]:
         " fails there, the survivors must agree about all these groups together, which costs more"
         " than about two at a time."
     )
+
+
+def _large_domain(indexed: IndexedTable) -> Iterator[str]:
+    """What a large domain costs beside its messages: docs/planner.md has the measurements."""
+    sites = max((len(members) for members, _ in indexed.domains()), default=0)
+    if sites < _LARGE:
+        return
+    yield (
+        f"The groups of {sites:,} sites overlap, so these are one domain: a join or a leave stops"
+        " all of them for a moment, and changes wait for each other. If members come and go"
+        " often, keep groups apart that need no common order."
+    )
+    mean = sum(map(len, indexed.members)) / len(indexed.members)
+    if mean * _SMALL < sites:
+        yield (
+            f"A group has {mean:,.1f} members on average: reports within groups (stability ="
+            ' "plain") take far fewer frames than rounds through the whole domain.'
+        )
 
 
 def _idle_sites(indexed: IndexedTable) -> Iterator[str]:

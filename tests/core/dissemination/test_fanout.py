@@ -9,7 +9,8 @@ from ordercast.model.errors import FrameError
 from ordercast.model.messages import Batch, Key, Placed, pack_payloads
 from ordercast.wire.dissemination import Many, decode_many, encode_many, frames_for
 from ordercast.wire.epochs import InEpoch, SiteFrame
-from ordercast.wire.frames import CONTROL, DOWN, Ack, Data, DurableCounts, Relay, Rider
+from ordercast.wire.frames import CONTROL, DOWN, Ack, Data, DurableCounts, Item, Relay, Rider
+from ordercast.wire.tom import Body
 
 PEERS = ("b", "c", "d")
 
@@ -51,6 +52,21 @@ def test_what_rides_with_a_shared_frame_goes_by_itself() -> None:
     assert rest == [("c", InEpoch(1, Data(1, 2, CONTROL, 9, (report,))))]
     alone = fanout().split(0, [("c", laden)], PEERS)
     assert alone == ([], [("c", laden)])
+
+
+def test_bodies_of_tom_go_to_many_and_other_control_does_not() -> None:
+    body, report = Body(relay(1).placed.batch), DurableCounts((("alpha", 3, 2),))
+
+    def control(number: int, *items: Item) -> InEpoch:
+        return InEpoch(1, Data(1, 1, CONTROL, number, items))
+
+    sends = [("b", control(4, report, body)), ("c", control(1, body)), ("d", control(2, report))]
+    packets, rest = fanout().split(0, sends, PEERS)
+    assert rest == [("d", control(2, report))]
+    assert received(packets, "b") == [control(4, report, body)]
+    assert received(packets, "c") == [control(1, body)]
+    (many,) = packets
+    assert many.items.count(body) == 1
 
 
 def test_who_does_not_hear_us_gets_it_by_itself() -> None:

@@ -38,7 +38,7 @@ class Fanout:
         rest: list[tuple[Site, SiteFrame]] = []
         for peer, frame in sends:
             data = frame.frame if type(frame) is InEpoch else None
-            if type(data) is not Data or data.lane == CONTROL:
+            if type(data) is not Data or (data.lane == CONTROL and not _has_batch(data)):
                 rest.append((peer, frame))
                 continue
             assert type(frame) is InEpoch
@@ -124,6 +124,11 @@ def _many(epoch: int, items: list[Item], going: list[tuple[Site, Data, tuple[int
     return Many(
         epoch, first.boot, first.lane, tuple(heads), tuple(items[place] for place in wanted)
     )
+
+
+def _has_batch(data: Data) -> bool:
+    """Of the lane CONTROL only bodies, which [TOM] sends beside their headers, are for many."""
+    return any(item.carried() is not None for item in data.items)
 
 
 def _name(item: Item) -> tuple[object, ...]:

@@ -45,7 +45,10 @@ SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
     "cluster": (
         _Setting("dir", None, "stores, sockets, logs; relative to this file"),
         _Setting("secret", None, "what sites without certificates prove to each other"),
-        _Setting("protocol", '"propagation"', _or(PROTOCOLS, "propagation")),
+        _Setting(
+            "protocol", '"propagation"',
+            f'{_or(PROTOCOLS, "propagation")}; "hybrid:N": its core has N sites',
+        ),
         _Setting("builder", '"auto"', f"as in 'ordercast plan'; {_or(NAMED, AUTO)}"),
         _Setting("tie", "[]", "builder greedy: sites preferred in ties; else the first by name"),
         _Setting("deliver", '"safe"', 'or "agreed": sooner, before every member has it durably'),

@@ -75,7 +75,7 @@ REPRODUCTIONS = (
         " deliveries are judged. Rounds of the whole domain are run up to 1,000 sites." + _TABLES,
         family=Family("scale-ordering", ordering_costs, split="tracker"),
         points=_ordering,
-        repeats=lambda quick: Repeats(1, 1) if quick else Repeats(2, 2),
+        repeats=lambda _: Repeats(1, 1),
         measures=("delay_mean_ms", "delay_p99_ms", "data_frames", "control_frames", "seconds"),
         draw=ordering_figure,
         find=ordering_findings,

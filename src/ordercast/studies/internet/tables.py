@@ -15,7 +15,8 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 
-from ordercast.model.groups import GroupTable, Site
+from ordercast.forest.indexed import IndexedTable
+from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.sim.chance import Chance
 
@@ -51,22 +52,7 @@ def zipf_table(sites: int, kind: str, seed: int) -> GroupTable:
 
 def domain_share(table: GroupTable) -> float:
     """The share of the sites that are in the largest domain."""
-    above: dict[Site, Site] = {site: site for site in table.sites}
-
-    def top(site: Site) -> Site:
-        while above[site] != site:
-            above[site] = above[above[site]]
-            site = above[site]
-        return site
-
-    for members in table.groups.values():
-        first = top(members[0])
-        for site in members[1:]:
-            above[top(site)] = first
-    count = dict.fromkeys(table.sites, 0)
-    for site in table.sites:
-        count[top(site)] += 1
-    return max(count.values()) / len(table.sites)
+    return max(len(sites) for sites, _ in IndexedTable.of(table).domains()) / len(table.sites)
 
 
 class _Members:
