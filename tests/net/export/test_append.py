@@ -1,12 +1,13 @@
 """Exports that append to a lake: what comes in it, in which files, and what is refused."""
 
+import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ordercast.check.report import check_history
-from ordercast.history import lake_writer
 from ordercast.history.lake import hidden, read_lake
 from ordercast.history.lake_compaction import compact_lake
 from ordercast.history.lake_writer import opened_lake
@@ -15,6 +16,7 @@ from ordercast.history.rows import BASE, END, OPEN
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.net.export.appending import append
+from ordercast.net.export.history import export
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.in_process import follow_folder
 from ordercast.pipeline.streams.histories import HistoryFeed
@@ -22,6 +24,7 @@ from ordercast.pipeline.streams.options import source_options
 from support.cases.growing_lakes import Killed, grow, killed_after
 from support.stores.exporting import Cluster
 from support.stores.records import anew, engine, write
+from support.worlds.stored_members import cut_off
 
 DAY_NS = 86_400_000_000_000
 
@@ -190,6 +193,37 @@ def test_compacting_merges_a_day_and_readers_that_began_go_on(cluster: Cluster, 
     cluster.close()
 
 
+def test_what_was_merged_unread_is_followed_once(cluster: Cluster, lake: Path) -> None:
+    cluster.some(1)
+    append(cluster.folder, lake)
+    folder = GrowingFolder(lake)
+    assert sum(len(rows.deliveries) for rows in folder.batches()) == 24
+    cluster.some(1)
+    append(cluster.folder, lake)
+    compact_lake(lake, keep_s=60)  # one that was read with one that was not
+    assert sum(len(rows.deliveries) for rows in folder.batches()) == 24
+    assert list(folder.batches()) == []
+    assert [name for name in folder.left["deliveries"] if "append" in name] == []
+    assert sum(len(rows.deliveries) for rows in folder.read_again()) == 48
+    cluster.close()
+
+
+def test_rows_that_are_rolled_back_later_are_there_once(tmp_path: Path, lake: Path) -> None:
+    world = cut_off(tmp_path, "agreed")
+    append(tmp_path, lake)
+    before = read_history(lake)
+    world.partition([])
+    world.settle()
+    world.close()
+    append(tmp_path, lake)
+    export(tmp_path, tmp_path / "out")
+    found, full = read_history(lake), read_history(tmp_path / "out")
+    ((_, rollback),) = world.rollbacks
+    assert check_history(found).annulled == check_history(full).annulled == len(rollback.annulled)
+    assert Counter(found.deliveries) == Counter(full.deliveries)
+    assert set(before.deliveries) < set(found.deliveries)
+
+
 def test_a_follower_that_was_away_for_too_long_says_so(cluster: Cluster, lake: Path) -> None:
     cluster.some(1)
     append(cluster.folder, lake)
@@ -208,7 +242,7 @@ def test_a_follower_that_was_away_for_too_long_says_so(cluster: Cluster, lake: P
 def test_a_kill_at_any_step_leaves_the_old_lake_or_the_new_one(
     kind: str, cluster: Cluster, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake_writer.os, "fsync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     cluster.some(1)
     append(cluster.folder, lake, kind=kind)
     cluster.some(1)
