@@ -33,6 +33,7 @@ example:
   ordercast sim groups.toml --faults loss=0.1,partition=2 --history out/history
   ordercast audit out/history
   ordercast audit --follow out/history --checkpoint out/state
+  ordercast audit --follow cluster.toml
 
 exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be read"""
 
@@ -44,7 +45,11 @@ _HINT = 100_000  # rows, judged in less than a second by one process
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("history", metavar="HISTORY", help="the folder, or a URI")
+    parser.add_argument(
+        "history",
+        metavar="HISTORY",
+        help="the folder, or a URI; with --follow also the cluster file of sites on this machine",
+    )
     parser.add_argument(
         "--engine",
         metavar="NAME",

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ordercast.check.live import PATIENCE, WINDOW
 from ordercast.cli.colours import BAD_WORDS, coloured, verdict_words
 from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, whole_number
+from ordercast.cli.destination import dir_argument, local_destination
 from ordercast.cli.requests import seconds
 from ordercast.cli.runtime import print_line
 from ordercast.cli.spark_options import session_options
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from ordercast.pipeline.following.figures import Figure
     from ordercast.pipeline.following.verdicts import LiveVerdict
 
-FOLLOWING = ("checkpoint", "every", "once", "figures", "window", "patience")
+FOLLOWING = ("dir", "checkpoint", "every", "once", "figures", "window", "patience")
 _ONLY_WHOLE = ("causal", "runs", "draw", "violations")
 _NO_SPARK = ("master", "memory", "conf", "packages", "py_files", "figures")
 
@@ -30,6 +32,7 @@ def follow_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--follow", action="store_true", help="go on judging as files come, until Ctrl-C"
     )
+    dir_argument(own)
     own.add_argument(
         "--checkpoint", metavar="DIR", help="keep the state there, and go on from it (a crash too)"
     )
@@ -56,6 +59,8 @@ def require_follow(args: argparse.Namespace) -> None:
     for name in FOLLOWING:
         if not args.follow and getattr(args, name):
             raise UsageError(f"{flag_of(name)} needs --follow")
+    if args.dir and not is_cluster(args):
+        raise UsageError(f"--dir is for a cluster file, and {args.history!r} is none")
     for name in _ONLY_WHOLE:
         if args.follow and getattr(args, name):
             option = "--run" if name == "runs" else flag_of(name)
@@ -76,15 +81,28 @@ def _engine(args: argparse.Namespace) -> str:
     needed = next((name for name in _NO_SPARK if getattr(args, name)), None)
     if args.engine == "memory" and needed is not None:
         raise UsageError(f"{flag_of(needed)} needs --engine spark")
+    if is_cluster(args):
+        if needed is not None:
+            raise UsageError(f"{flag_of(needed)}: a cluster is followed by one process")
+        return "memory"
     if args.engine == "auto":
         return "spark" if needed is not None or "://" in args.history else "memory"
     return str(args.engine)
+
+
+def is_cluster(args: argparse.Namespace) -> bool:
+    """Whether a cluster file is given in place of a history."""
+    return bool(args.follow and args.history.endswith(".toml") and Path(args.history).is_file())
 
 
 @contextmanager
 def _in_process(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
     from ordercast.pipeline.following.in_process import EVERY_S, follow_folder
 
+    if is_cluster(args):
+        with _of_cluster(args) as found:
+            yield found
+        return
     yield follow_folder(
         Path(args.history),
         checkpoint=None if args.checkpoint is None else Path(args.checkpoint),
@@ -93,6 +111,26 @@ def _in_process(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
         patience=PATIENCE if args.patience is None else args.patience,
         window=args.window or WINDOW,
     )
+
+
+@contextmanager
+def _of_cluster(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
+    """The stores are appended to a lake: in the checkpoint, or for as long as this runs."""
+    from ordercast.pipeline.following.cluster import follow_stores
+    from ordercast.pipeline.following.in_process import EVERY_S
+
+    place = local_destination(args, args.history, "audit")
+    with tempfile.TemporaryDirectory(prefix="ordercast-follow-") as scratch:
+        kept = None if args.checkpoint is None else Path(args.checkpoint)
+        yield follow_stores(
+            place.directory,
+            (Path(scratch) if kept is None else kept) / "lake",
+            checkpoint=None if kept is None else kept / "state",
+            every_s=args.every or EVERY_S,
+            once=args.once,
+            patience=PATIENCE if args.patience is None else args.patience,
+            window=args.window or WINDOW,
+        )
 
 
 @contextmanager

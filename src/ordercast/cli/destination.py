@@ -24,7 +24,7 @@ def place_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def dir_argument(parser: argparse.ArgumentParser) -> None:
+def dir_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--dir",
         metavar="DIR",

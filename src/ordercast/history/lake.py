@@ -2,7 +2,7 @@
 
 A lake is a history whose folder has `lake.json`: it names the files of every table, or the versions
 of its Delta tables, so that a reader sees whole appends only. docs/history.md has the layout and
-the argument; `lake_writer` writes it.
+the argument.
 """
 
 import re

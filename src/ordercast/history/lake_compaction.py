@@ -1,7 +1,7 @@
 """Compact a lake: merge the small files of each day, for those who read it later.
 
-Merged files take their places in one step of the lake (`lake_writer`), so that a reader sees the
-old files or the merged one. The old ones are hidden for a while, for readers that have begun, and
+Merged files take their places in one step of the lake, so that a reader sees the old files or the
+merged one. The old ones are hidden for a while, for readers that have begun, and
 then removed.
 """
 

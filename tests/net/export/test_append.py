@@ -1,19 +1,22 @@
 """Exports that append to a lake: what comes in it, in which files, and what is refused."""
 
+import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ordercast.check.report import check_history
-from ordercast.history import lake_writer
 from ordercast.history.lake import hidden, read_lake
 from ordercast.history.lake_compaction import compact_lake
 from ordercast.history.lake_writer import opened_lake
-from ordercast.history.reader import count_rows, read_history
+from ordercast.history.reader import count_rows, read_groups, read_history
 from ordercast.history.rows import BASE, END, OPEN
+from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.net.export.appending import append
+from ordercast.net.export.history import export
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.in_process import follow_folder
 from ordercast.pipeline.streams.histories import HistoryFeed
@@ -21,6 +24,7 @@ from ordercast.pipeline.streams.options import source_options
 from support.cases.growing_lakes import Killed, grow, killed_after
 from support.stores.exporting import Cluster
 from support.stores.records import anew, engine, write
+from support.worlds.stored_members import cut_off
 
 DAY_NS = 86_400_000_000_000
 
@@ -174,6 +178,7 @@ def test_compacting_merges_a_day_and_readers_that_began_go_on(cluster: Cluster, 
     assert not list((lake / "deliveries").rglob("append-*.parquet"))
     old = [lake / name for name in before.files["deliveries"]]
     assert all(hidden(path).exists() for path in old)
+    assert sum(len(list(read_groups(path, TABLES["deliveries"], None))) for path in old) == 96
     cluster.some(1)
     append(cluster.folder, lake)
     again = list(follow_folder(lake, checkpoint=lake.parent / "state", once=True))
@@ -186,6 +191,37 @@ def test_compacting_merges_a_day_and_readers_that_began_go_on(cluster: Cluster, 
     assert not list(lake.rglob(".append-*.parquet"))
     assert list(follow_folder(lake, once=True))[-1].report["rows"] == 120
     cluster.close()
+
+
+def test_what_was_merged_unread_is_followed_once(cluster: Cluster, lake: Path) -> None:
+    cluster.some(1)
+    append(cluster.folder, lake)
+    folder = GrowingFolder(lake)
+    assert sum(len(rows.deliveries) for rows in folder.batches()) == 24
+    cluster.some(1)
+    append(cluster.folder, lake)
+    compact_lake(lake, keep_s=60)  # one that was read with one that was not
+    assert sum(len(rows.deliveries) for rows in folder.batches()) == 24
+    assert list(folder.batches()) == []
+    assert [name for name in folder.left["deliveries"] if "append" in name] == []
+    assert sum(len(rows.deliveries) for rows in folder.read_again()) == 48
+    cluster.close()
+
+
+def test_rows_that_are_rolled_back_later_are_there_once(tmp_path: Path, lake: Path) -> None:
+    world = cut_off(tmp_path, "agreed")
+    append(tmp_path, lake)
+    before = read_history(lake)
+    world.partition([])
+    world.settle()
+    world.close()
+    append(tmp_path, lake)
+    export(tmp_path, tmp_path / "out")
+    found, full = read_history(lake), read_history(tmp_path / "out")
+    ((_, rollback),) = world.rollbacks
+    assert check_history(found).annulled == check_history(full).annulled == len(rollback.annulled)
+    assert Counter(found.deliveries) == Counter(full.deliveries)
+    assert set(before.deliveries) < set(found.deliveries)
 
 
 def test_a_follower_that_was_away_for_too_long_says_so(cluster: Cluster, lake: Path) -> None:
@@ -206,24 +242,29 @@ def test_a_follower_that_was_away_for_too_long_says_so(cluster: Cluster, lake: P
 def test_a_kill_at_any_step_leaves_the_old_lake_or_the_new_one(
     kind: str, cluster: Cluster, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake_writer.os, "fsync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     cluster.some(1)
     append(cluster.folder, lake, kind=kind)
     cluster.some(1)
-    rows = [len(read_history(lake).deliveries)]
-    for steps in range(40):
+    had, rounds = [], 2
+    for steps in range(60):
         copy = lake.with_name(f"lake-{steps}")
         shutil.copytree(lake, copy)
         try:
             with killed_after(steps):
                 append(cluster.folder, copy)
         except Killed:
-            rows.append(len(read_history(copy).deliveries))
-            append(cluster.folder, copy)
-            assert len(read_history(copy).deliveries) == 48
-            assert check_history(read_history(copy)).ok
+            had.append(len(read_history(copy).deliveries))
         else:
             break
+        cluster.some(1)  # the next append finds more
+        rounds += 1
+        append(cluster.folder, copy)
+        history = read_history(copy)
+        places = {(row.site, row.position) for row in history.deliveries}
+        assert len(places) == len(history.deliveries) == 24 * rounds, steps
+        assert check_history(history).ok, steps
+        shutil.rmtree(copy)
     assert steps > 5
-    assert set(rows) == {24} or rows == sorted(rows)
+    assert had[0] == 24 < had[-1]
     cluster.close()

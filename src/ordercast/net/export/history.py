@@ -372,9 +372,8 @@ class HistoryExport:
         made += gaps
         ends = source.ended and not (told.away or closed)  # an excluded one that ended was retired
         at = (self.limits[site], told.epoch)
-        if (
-            mark.ended and not made and (not ends or site in self.moved)
-        ):  # the `end` was not the last
+        goes_on = mark.ended and (not ends or site in self.moved)
+        if goes_on and not made:  # the `end` was not the last
             made.append(event_at(site, OPEN, at[0], at[1], time.time_ns(), "{}", told.attempt))
         if ends and (made or not mark.ended):
             made.append(event_at(site, END, *at, source.ended_ns, "{}", told.attempt))

@@ -114,6 +114,12 @@ def _staging(options: "_Given") -> Path:
     found = options.path("stagingLocation")
     if found is not None:
         return found
+    if "://" in (options.get("checkpointLocation") or "").removeprefix("file://"):
+        raise ConfigError(
+            f"checkpointLocation: {shown(options.get('checkpointLocation'))} cannot hold staged"
+            " rows, which need a true link and fsync: name a folder that the driver and all"
+            " executors share as stagingLocation"
+        )
     checkpoint = options.path("checkpointLocation")
     if checkpoint is None:
         raise ConfigError(

@@ -1,0 +1,41 @@
+"""Following a cluster that runs: its stores are appended to a lake, and the lake is followed."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.net.export.appending import append
+from ordercast.pipeline.following.folder import GrowingFolder
+from ordercast.pipeline.following.follower import Follower
+from ordercast.pipeline.following.verdicts import LiveVerdict
+
+
+def follow_stores(
+    stores: Path,
+    lake: Path,
+    *,
+    checkpoint: Path | None = None,
+    every_s: float,
+    once: bool = False,
+    patience: int = PATIENCE,
+    window: int = WINDOW,
+) -> Iterator[LiveVerdict]:
+    """The verdict after each batch of what the stores of a folder have got, for ever; `once`: of
+    what is there now. Sites may run or not. The lake and the checkpoint go together."""
+    append(stores, lake)
+    folder: GrowingFolder
+    follower = Follower(
+        str(lake.resolve()), checkpoint, patience=patience, window=window,
+        read_again=lambda: folder.read_again(),
+    )  # fmt: skip
+    folder = GrowingFolder(lake, follower.left)
+    if follower.batch >= 0:
+        yield follower.verdict
+    while True:
+        for rows in folder.batches():
+            yield follower.take(follower.batch + 1, rows, folder.left)
+        if once:
+            return
+        time.sleep(every_s)
+        append(stores, lake)

@@ -1,0 +1,77 @@
+"""The live audit of a cluster: its stores, while sites write them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordercast.cli import main
+from ordercast.pipeline.following.cluster import follow_stores
+from support.stores.exporting import Cluster
+
+FILE = """[cluster]
+name = "c"
+[sites]
+a = { address = "127.0.0.1:7001" }
+b = { address = "127.0.0.1:7002" }
+c = { address = "127.0.0.1:7003" }
+[groups]
+g = ["a", "b", "c"]
+h = ["b", "c"]
+"""
+
+
+@pytest.fixture
+def said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    (tmp_path / "cluster.toml").write_text(FILE)
+
+    def run(*more: str) -> tuple[int, list[dict[str, Any]], str]:
+        words = ["audit", "--follow", str(tmp_path / "cluster.toml"), "--dir", str(tmp_path)]
+        code = main([*words, "--once", "--json", *more])
+        out, err = capsys.readouterr()
+        return code, [json.loads(line) for line in out.splitlines()], err
+
+    return run
+
+
+def test_the_verdict_goes_on_with_the_stores(said: Any, tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    kept = ("--checkpoint", str(tmp_path / "kept"))
+    cluster.some(1)
+    code, found, err = said(*kept)
+    assert code == 0, err
+    assert (found[-1]["rows"], found[-1]["ok"]) == (24, True)
+    cluster.some(2)
+    placed = cluster.place(twice := cluster.batch("a", "g", b"x"))
+    cluster.accept(twice)
+    for site in "abc":
+        cluster.passed(site, placed)
+    cluster.passed("b", placed)  # a fault
+    code, found, _ = said(*kept)
+    assert found[0]["rows"] == 24  # as it was kept
+    assert (code, found[-1]["rows"], found[-1]["ok"]) == (1, 76, False)
+    assert [line["check"] for line in found if line["kind"] == "alert"][:1] == ["integrity"]
+    cluster.close()
+    code, found, _ = said()
+    assert (code, found[-1]["rows"]) == (1, 76)
+
+
+def test_what_is_killed_between_lake_and_checkpoint_is_judged_by_the_next(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    places = (tmp_path, tmp_path / "lake")
+    given: dict[str, Any] = {"checkpoint": tmp_path / "kept", "every_s": 0.0}
+    for rounds in range(1, 5):
+        cluster.some(1)
+        following = follow_stores(*places, **given)
+        verdict = next(following)  # and then it is gone
+        assert verdict.report["rows"] in range(0, 24 * rounds + 1, 24)
+    cluster.close()
+    last = list(follow_stores(*places, once=True, **given))[-1]
+    assert (last.report["rows"], last.ok) == (96, True)
+
+
+def test_what_a_cluster_has_not_got_is_refused(said: Any, tmp_path: Path) -> None:
+    assert said("--figures", "x")[2].endswith("--figures: a cluster is followed by one process\n")
+    code = main(["audit", "--follow", str(tmp_path), "--dir", str(tmp_path)])
+    assert code == 2
