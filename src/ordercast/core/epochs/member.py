@@ -57,7 +57,7 @@ from ordercast.core.outbox import (
     StageReached,
     opening,
 )
-from ordercast.core.producers import marks_in
+from ordercast.core.producers import NO_MARKS, marks_among, marks_in
 from ordercast.model.epochs import (
     Edit,
     Entry,
@@ -65,7 +65,6 @@ from ordercast.model.epochs import (
     Founded,
     Open,
     Stored,
-    is_mark,
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
 from ordercast.model.features import known_features, lacking
@@ -511,15 +510,19 @@ class Member:
             fresh = (*fresh, self.name)
         known = living(before.groups, dict.fromkeys(fresh, 0))
         groups = tuple(structure.groups_at(self.name))
+        # There may be very many groups: those whose list of members is the same one are passed by.
+        now = tuple(structure.groups.items())
+        were = map(known.get, structure.groups)
+        other = {group: was for (group, s), was in zip(now, were, strict=True) if was is not s}
         arrived = [
-            (group, tuple(site for site in sites if site not in known.get(group, ())))
-            for group, sites in structure.groups.items()
-            if known.get(group) != sites and group in before.groups
+            (group, tuple(site for site in structure.groups[group] if site not in (was or ())))
+            for group, was in other.items()
+            if group in before.groups
         ]
         return EpochOpened(
             domain.epoch, self.position, domain.protocol, domain.builder, groups,
-            tuple(group for group in groups if self.name not in known.get(group, ())),
-            tuple(structure.groups.items()), domain.after,
+            tuple([g for g in groups if g in other and self.name not in (other[g] or ())]),
+            now, domain.after,
             tuple((group, sites) for group, sites in arrived if sites),
         )  # fmt: skip
 
@@ -546,17 +549,19 @@ class Member:
 
     def _first_checkpoint(self, domain: Domain, unplaced: Sequence[Batch] = ()) -> Checkpoint:
         """The checkpoint that begins an epoch. Own batches without a place are sent again."""
-        groups = domain.structure.groups
+        groups, here = domain.structure.groups, (self.name, self.incarnation)
         position = self.position if domain.has(self.name) else 0
-        lasts: list[tuple[Site, int, Group, int]] = []
-        own: dict[Group, int] = {}
-        for (origin, incarnation, group), seq in self.layout.lasts.items():
-            if not is_mark(origin) and (group in groups or group.startswith("@")):
-                lasts.append((origin, incarnation, group, seq))
-                if origin == self.name and incarnation == self.incarnation:
-                    own[group] = seq
-        marks = marks_in(self.layout.lasts, groups)
-        return opening(position, tuple(lasts), own, unplaced, marks)
+        marked = marks_among(self.layout.lasts)
+        lasts = tuple(
+            [
+                (origin, incarnation, group, seq)
+                for (origin, incarnation, group), seq in self.layout.lasts.items()
+                if (group in groups or group[:1] == "@") and origin not in marked
+            ]
+        )
+        own = {group: seq for origin, inc, group, seq in lasts if (origin, inc) == here}
+        marks = marks_in(self.layout.lasts, groups) if marked else NO_MARKS
+        return opening(position, lasts, own, unplaced, marks)
 
     def _look_at_early(self) -> None:
         early, self._early, self._early_bytes = self._early, [], 0
