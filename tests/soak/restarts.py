@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ordercast.core.order.registry import PROTOCOLS
 from support.clusters.campaigns import Case, run_case
-from tools.soak.campaign import Outcome
+from tools.soak.campaign import Outcome, keep_files
 
 
 def run(seed: int) -> Outcome:
@@ -24,5 +24,7 @@ def run(seed: int) -> Outcome:
     )
     with tempfile.TemporaryDirectory(prefix="ordercast-soak-") as directory:
         found = run_case(case, Path(directory))
+        if found.wrong:
+            found.wrong.append(keep_files(Path(directory), f"restarts-{seed}"))
     counters = {"kills": found.kills, "messages": found.sent, "deliveries checked": found.delivered}
-    return Outcome(not found.wrong, counters, f"{case}: {'; '.join(found.wrong)[:1000]}")
+    return Outcome(not found.wrong, counters, f"{case}: {'; '.join(found.wrong)[-1000:]}")

@@ -7,6 +7,7 @@ a pure function of the seed, so the seed alone replays it.
 import hashlib
 import importlib.util
 import re
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -47,6 +48,15 @@ class Campaign:
 
     def replay(self, seed: int) -> str:
         return f"python3 tools/setup.py soak {self.name} --replay {seed}"
+
+
+def keep_files(directory: Path, case: str) -> str:
+    """Keep the files of a case that failed, since a case with threads or processes may not fail
+    again. Returns where they are."""
+    kept = ROOT / ".soak" / "failed" / case
+    shutil.rmtree(kept, ignore_errors=True)
+    shutil.copytree(directory, kept, ignore_dangling_symlinks=True)
+    return f"files: {kept}"
 
 
 def campaign_names(place: Path = CAMPAIGNS) -> list[str]:

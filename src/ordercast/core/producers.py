@@ -13,6 +13,7 @@ and tell it at the end of the epoch, as the last seqs of sites.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Final
 
 from ordercast.core.clients import ClientWindow
@@ -23,6 +24,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Placed, is_by_id, is_once, stamp_in, ticket_in
 
 NO_MARKS: Final[StreamSeqs] = ()
+_ORIGIN = itemgetter(0)  # of a stream
 
 
 class ProducerMarks:
@@ -129,14 +131,20 @@ class ProducerMarks:
 
 def marks_in(lasts: Mapping[Stream, int], groups: Iterable[Group]) -> StreamSeqs:
     """The marks and ids at these groups, out of the last numbers that a layout has."""
-    if not any(is_mark(origin) for origin, _, _ in lasts):
+    marked = marks_among(lasts)
+    if not marked:
         return NO_MARKS
     wanted = dict.fromkeys(groups)
     return tuple(
         (*stream, number)
         for stream, number in lasts.items()
-        if is_mark(stream[0]) and stream[2] in wanted
+        if stream[0] in marked and stream[2] in wanted
     )
+
+
+def marks_among(streams: Iterable[Stream]) -> dict[Site, None]:
+    """Those in the places of origins that are marks. There are few origins and many streams."""
+    return {origin: None for origin in dict.fromkeys(map(_ORIGIN, streams)) if is_mark(origin)}
 
 
 def positions_in(log: Iterable[Placed], marks: StreamSeqs) -> list[int]:

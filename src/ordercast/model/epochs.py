@@ -6,11 +6,13 @@ of what a site gathers itself, and texts, are for `check` alone, which frames ca
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.features import check_features
 from ordercast.model.fields import (
+    KNOWN_NAMES,
     Natural,
     Ordinal,
     Packed,
@@ -283,13 +285,17 @@ Stores: TypeAlias = tuple[tuple[Site, StoreNumber], ...]
 """Voters and the numbers of their stores: each store is given one, drawn at random, when made."""
 
 
+_ORIGIN, _GROUP = itemgetter(0), itemgetter(2)  # of an entry of what is included
+
+
 def check_included(included: Included, field: str) -> None:
     check_length(included, 0, LASTS, field)
-    for origin in dict.fromkeys(origin for origin, _, _, _ in included):
+    for origin in dict.fromkeys(map(_ORIGIN, included)):
         if origin != PRODUCERS and not (is_id_mark(origin) or is_client_mark(origin)):
             check_site(origin, field)
-    for group in dict.fromkeys(group for _, _, group, _ in included):
-        check_group(group, field)
+    for group in dict.fromkeys(map(_GROUP, included)):
+        if group not in KNOWN_NAMES:
+            check_group(group, field)
 
 
 def check_counts(counts: Counts, field: str) -> None:

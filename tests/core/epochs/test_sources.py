@@ -24,10 +24,10 @@ from ordercast.model.epochs import (
     RemoveGroup,
     Voters,
 )
-from ordercast.model.options import MILLISECOND, Options
-from ordercast.wire.epochs import Feed
+from ordercast.model.options import MILLISECOND, SECOND, Options
+from ordercast.wire.epochs import Fed, Feed
 from ordercast.wire.voting import Append, Install
-from support.worlds.epochs import build
+from support.worlds.epochs import World, build
 
 FOUNDED = first_layout(
     "abcdz", "abc", {"g": ("a", "b", "d")}, "greedy", "propagation", build, founding="ours"
@@ -279,3 +279,19 @@ def test_the_log_knows_the_hash_of_each_prefix(upto: int) -> None:
     log.fold(upto, b"")
     assert log.snapshot.chain == LAYOUTS[upto].chain
     assert log.chain_at(7) == LAYOUTS[7].chain
+
+
+def test_a_site_on_no_roster_is_told_all_records_if_it_says_that_it_knows_few() -> None:
+    """A retired site must hear that it is retired. So its certificate lets it learn the layout."""
+    world = World({"g": "abc", "secret": "ab"}, "abc", "abc")
+    world.run(SECOND)
+    for voter in world.members.values():
+        assert voter.layout.count > 0
+        voter.drain()
+        voter.receive(world.now, "z", Fed(0, ()))
+        box = voter.drain()
+        fed = [f for peer, f in (*box.send, *box.then_send) if peer == "z" and isinstance(f, Feed)]
+        assert fed
+        assert fed[0].records or fed[0].folded
+        assert not any(peer == "z" for peer, _ in box.mistakes)
+        assert "z" not in voter.layout.roster

@@ -133,6 +133,30 @@ def test_a_round_waits_for_a_silent_site_and_everyone_can_name_it(tracker: str) 
 
 
 @pytest.mark.parametrize("tracker", BY_ROUNDS)
+def test_a_round_is_about_groups_of_which_a_member_has_logged_something(tracker: str) -> None:
+    """An epoch of very many groups does not begin with a round about all of them."""
+    sites = Sites(tracker)
+    sites.send("e", "low")
+    sites.run(SECOND)
+    assert ("stable", "low") in sites.receipts
+    for name in sites.sites:
+        assert list(sites.tracker(name).seat.answer) == (["low"] if name in "de" else [])
+
+
+@pytest.mark.parametrize("tracker", BY_ROUNDS)
+def test_who_had_nothing_in_a_round_asks_for_the_next_as_soon_as_it_has(tracker: str) -> None:
+    sites = Sites(tracker)
+    lagging = next(name for name in "edcba" if name != sites.structure.primary("all"))
+    sites.call(lagging, "hold", held=True)
+    sites.send("b", "all")
+    sites.run(3 * MILLISECOND)  # one round has ended
+    assert sites.tracker("b").stable("all") == 0
+    sites.call(lagging, "hold", held=False)
+    sites.run(5 * MILLISECOND)
+    assert sites.tracker("b").stable("all") == 1
+
+
+@pytest.mark.parametrize("tracker", BY_ROUNDS)
 def test_a_site_that_answers_and_lags_is_named_and_keeps_nobody_busy(tracker: str) -> None:
     sites = Sites(tracker, "agreed")
     sites.call("d", "hold", held=True)

@@ -93,6 +93,9 @@ class Campaign:
             await self._calm(cluster)
             self.found.wrong += self.errors
         self._judge(self.directory / "stores")
+        if self.found.wrong:
+            text = "".join(f"{site} {note}\n" for site in self.notes for note in self.notes[site])
+            (self.directory / "notes.txt").write_text(text, encoding="utf-8")
         return self.found
 
     def _make(self, stores: Path) -> LocalCluster:

@@ -4,7 +4,7 @@ A change that is impossible has no effect but its outcome, which says why. `fold
 sites that have heard the same records agree.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import eq
 from typing import TypeVar
@@ -355,7 +355,7 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         if record.refused:
             raise ConfigError(record.refused)
         done = _finished(layout, record, closing, closing.edits, build)
-        _require_room(done)
+        _require_room(done, layout.last_epoch)
     except ConfigError as error:
         # Its epochs are closed already: they open again as they were.
         done = _finished(layout, record, closing, (), again, somehow=True)
@@ -363,16 +363,19 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
     return _with_outcome(done, record.change, "")
 
 
-def _require_room(layout: Layout) -> None:
+def _require_room(layout: Layout, last: int) -> None:
     """Raise ConfigError unless the epochs that go on fit the groups, now and after a flush. They
-    did when the change began, but another decision may have come in between."""
+    did when the change began, but another decision may have come in between. Those after `last`
+    were opened for the groups as they are now."""
     flush = layout.flushing
-    _require_parts(layout, layout.absent, layout.domains)
+    _require_parts(layout, layout.absent, [epoch for epoch in layout.domains if epoch <= last])
     if flush is not None:
         _require_parts(layout, flush.absent, [e for e in layout.domains if e not in flush.epochs])
 
 
-def _require_parts(layout: Layout, absent: Mapping[Site, int], epochs: Iterable[int]) -> None:
+def _require_parts(layout: Layout, absent: Mapping[Site, int], epochs: Sequence[int]) -> None:
+    if not epochs:
+        return
     groups = living(layout.groups, absent)
     parts = dict.fromkeys(layout.parts(groups))
     for epoch in epochs:
@@ -471,7 +474,8 @@ def with_forests(
     closing = layout.closing[record.change]
     builds = _builds(layout, closing, build, apart)
     try:
-        _require_room(_finished(layout, record, closing, closing.edits, builds))
+        done = _finished(layout, record, closing, closing.edits, builds)
+        _require_room(done, layout.last_epoch)
     except ConfigError as error:
         return msgspec.structs.replace(record, forests=(), refused=plain_text(str(error)))
     return msgspec.structs.replace(record, forests=tuple(builds.forests))

@@ -46,12 +46,12 @@ def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
         if (above := forest.parent[site]) != before.parent.get(site)
     )
     groups = sorted(table.groups)
-    pairs = zip(
-        map(forest.primary.__getitem__, groups), map(before.primary.get, groups), strict=True
-    )
-    primaries = tuple(
-        [(place, number[now]) for place, (now, was) in enumerate(pairs, start=1) if now != was]
-    )
+    now = list(map(forest.primary.__getitem__, groups))
+    if not before.primary:  # a whole forest, as it is packed at every checkpoint of an epoch
+        primaries = tuple(enumerate(map(number.__getitem__, now), start=1))
+    else:
+        pairs = enumerate(zip(now, map(before.primary.get, groups), strict=True), start=1)
+        primaries = tuple([(place, number[new]) for place, (new, was) in pairs if new != was])
     return ForestMoves(forest.builder, parents, primaries, forest.age)
 
 

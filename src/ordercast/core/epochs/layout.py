@@ -360,14 +360,15 @@ def components(groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ..
             top[site], site = at, top[site]
         return at
 
-    for members in distinct(groups):
+    lists = distinct(groups)
+    for members in lists:
         known = [site for site in members if site in top]
         at = first(known[0]) if known else members[0]
         for site in known[1:]:
             top[first(site)] = at
         for site in members:
             top.setdefault(site, at)
-    roots = {members: first(members[0]) for members in distinct(groups)}
+    roots = {members: first(members[0]) for members in lists}
     if len(dict.fromkeys(roots.values())) == 1:
         return [tuple(sorted(groups))]
     parts: dict[Site, list[Group]] = {}

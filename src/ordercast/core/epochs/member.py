@@ -58,7 +58,7 @@ from ordercast.core.outbox import (
     StageReached,
     opening,
 )
-from ordercast.core.producers import marks_in
+from ordercast.core.producers import NO_MARKS, marks_among, marks_in
 from ordercast.model.epochs import (
     Edit,
     Entry,
@@ -66,7 +66,6 @@ from ordercast.model.epochs import (
     Founded,
     Open,
     Stored,
-    is_mark,
 )
 from ordercast.model.errors import Error, FrameError, NotInMajority, PeerMistake
 from ordercast.model.features import known_features, lacking
@@ -550,17 +549,19 @@ class Member:
 
     def _first_checkpoint(self, domain: Domain, unplaced: Sequence[Batch] = ()) -> Checkpoint:
         """The checkpoint that begins an epoch. Own batches without a place are sent again."""
-        groups = domain.structure.groups
+        groups, here = domain.structure.groups, (self.name, self.incarnation)
         position = self.position if domain.has(self.name) else 0
-        lasts: list[tuple[Site, int, Group, int]] = []
-        own: dict[Group, int] = {}
-        for (origin, incarnation, group), seq in self.layout.lasts.items():
-            if not is_mark(origin) and (group in groups or group.startswith("@")):
-                lasts.append((origin, incarnation, group, seq))
-                if origin == self.name and incarnation == self.incarnation:
-                    own[group] = seq
-        marks = marks_in(self.layout.lasts, groups)
-        return opening(position, tuple(lasts), own, unplaced, marks)
+        marked = marks_among(self.layout.lasts)
+        lasts = tuple(
+            [
+                (origin, incarnation, group, seq)
+                for (origin, incarnation, group), seq in self.layout.lasts.items()
+                if (group in groups or group[:1] == "@") and origin not in marked
+            ]
+        )
+        own = {group: seq for origin, inc, group, seq in lasts if (origin, inc) == here}
+        marks = marks_in(self.layout.lasts, groups) if marked else NO_MARKS
+        return opening(position, lasts, own, unplaced, marks)
 
     def _look_at_early(self) -> None:
         early, self._early, self._early_bytes = self._early, [], 0

@@ -212,14 +212,18 @@ def epoch_opened(site: _Opening, before: Layout, domain: Domain) -> EpochOpened:
         fresh = (*fresh, site.name)
     known = living(before.groups, dict.fromkeys(fresh, 0))
     groups = tuple(structure.groups_at(site.name))
+    # There may be very many groups: those whose list of members is the same one are passed by.
+    now = tuple(structure.groups.items())
+    were = map(known.get, structure.groups)
+    other = {group: was for (group, s), was in zip(now, were, strict=True) if was is not s}
     arrived = [
-        (group, tuple(member for member in members if member not in known.get(group, ())))
-        for group, members in structure.groups.items()
-        if known.get(group) != members and group in before.groups
+        (group, tuple(one for one in structure.groups[group] if one not in (was or ())))
+        for group, was in other.items()
+        if group in before.groups
     ]
     return EpochOpened(
         domain.epoch, site.position, domain.protocol, domain.builder, groups,
-        tuple(group for group in groups if site.name not in known.get(group, ())),
-        tuple(structure.groups.items()), domain.after,
+        tuple([g for g in groups if g in other and site.name not in (other[g] or ())]),
+        now, domain.after,
         tuple((group, members) for group, members in arrived if members),
     )  # fmt: skip

@@ -134,7 +134,9 @@ class ByRounds:
         self.clock = clock
         self.eager = options.prompt_stability
         self.paths = paths_of(site, structure, structured=manner.structured)
-        self._logs: LogArray = {}  # this site's own counts
+        # This site's own counts. A group of which no member is known to have anything is not there:
+        # so an epoch does not begin with a round about all groups. An entry may lack members then.
+        self._logs: LogArray = {}
         self.seat = Seat(site, self.paths, manner, send, self._logs, self._ended, boot)
         self._touched = self.seat.touched
         self.is_first = self.seat.above is None
@@ -167,8 +169,7 @@ class ByRounds:
         concerning, mine = structure.concerning(site), structure.groups_at(site)
         self._members = {group: self._named[group] for group in concerning}
         self._stable, self._final = dict.fromkeys(concerning, 0), dict.fromkeys(concerning, 0)
-        self._logs.update(dict.fromkeys(mine, (0, 0, 1, site)))
-        self._touched.update(dict.fromkeys(mine))
+        self._mine = dict.fromkeys(mine)
 
     # --- what the site tells ----------------------------------------------------------------------
 
@@ -178,14 +179,13 @@ class ByRounds:
         self._members[group] = tuple(members)
         self._stable[group] = self._final[group] = 0
         if self.site in members:
-            self._logs[group] = (0, 0, 1, self.site)
-            self._touched[group] = None
+            self._mine[group] = None
         self._learn(group)
 
     def logged(self, group: Group, number: int, members: Sequence[Site]) -> bool:
         if group not in self._members:
             self.concerns(group, members)
-        before, settled = self._logs[group][:2]
+        before, settled = self._logs.get(group, _UNHEARD)[:2]
         self._logs[group] = (number, settled, 1, self.site)
         self._touched[group] = None
         now = self.clock()
@@ -207,7 +207,7 @@ class ByRounds:
         return False
 
     def settled(self, group: Group, number: int) -> None:
-        self._logs[group] = (self._logs[group][0], number, 1, self.site)
+        self._logs[group] = (self._logs.get(group, _UNHEARD)[0], number, 1, self.site)
         self._touched[group] = None
         if len(self._members[group]) == 1:
             self._become_final(group, number)
@@ -232,9 +232,16 @@ class ByRounds:
         primary = self._primary(group)
         return self.site == (primary if primary in members else members[0])
 
+    def _own(self, group: Group) -> tuple[int, int, int, Site] | None:
+        """This site's counts. None: it is no member."""
+        return self._logs.get(group, _UNHEARD if group in self._mine else None)
+
     def _was_behind(self, group: Group) -> bool:
-        """Whether the last round found this site furthest behind, and it has logged more since."""
+        """Whether the last round found this site furthest behind, or with nothing of what others
+        have, and it has logged more since."""
         entry = self._known.get(group, _UNHEARD)
+        if group not in self.seat.answer:
+            return group in self._known and self._logs.get(group, _UNHEARD)[0] > 0
         return entry[3] == self.site and self._logs[group][0] > entry[0]
 
     # --- rounds -----------------------------------------------------------------------------------
@@ -290,10 +297,15 @@ class ByRounds:
         only if all members of the group in this epoch are in it."""
         members = self._members[group]
         entry = self._known.get(group)
+        mine = self._own(group)
         if entry is None or entry[2] != len(members):
+            if self.eager and self._was_behind(group):
+                self._at_once[group] = None
+            if entry is not None and mine is _UNHEARD:  # others have some: say that here is none
+                self._logs[group] = (0, 0, 1, self.site)
+                self._touched[group] = None
             return False
         logged, settled = entry[:2]
-        mine = self._logs.get(group)
         if mine is not None and logged > mine[0]:
             return False  # wrong: no round can find more than this site has logged
         if mine is not None and mine[:2] == (logged, settled):
@@ -397,7 +409,7 @@ class ByRounds:
         found furthest behind."""
         if self.waits.sites:
             return list(self.waits.sites)
-        entry, mine = self._known.get(group, _UNHEARD), self._logs.get(group)
+        entry, mine = self._known.get(group, _UNHEARD), self._own(group)
         if entry[3] and (mine is None or entry[:2] < mine[:2]):
             return [entry[3]]
         return []

@@ -132,7 +132,7 @@ class Seat(RoundHost[Site, LogArray]):
         self._down_the_tree = manner.structured
         self._send = send
         self._logs = logs
-        self._own: LogArray = {}  # the counts when they were last asked for,
+        self.answer: LogArray = {}  # the counts when they were last asked for,
         self.touched: dict[Group, None] = {}  # and the groups whose counts have changed since
         self._ended = ended
         self._differences = Differences()
@@ -194,9 +194,9 @@ class Seat(RoundHost[Site, LogArray]):
     # --- what the part asks for -------------------------------------------------------------------
 
     def received(self) -> LogArray:
-        self._own = Traced(self._logs, self._own, self.touched)
+        self.answer = Traced(self._logs, self.answer, self.touched)
         self.touched.clear()
-        return self._own
+        return self.answer
 
     def send(self, peer: Site, message: RoundMessage[LogArray]) -> None:
         if peer == self.site:  # a circle of one

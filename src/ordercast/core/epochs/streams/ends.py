@@ -55,10 +55,12 @@ def in_term(layout: Layout, term: int) -> Layout:
 def told_in(layout: Layout, parts: Iterable[EndPart | Finish | Open]) -> dict[Stream, int]:
     """The streams of an end, with the last seqs."""
     told: dict[Stream, int] = {}
+    known = layout.lasts.get
     for part in parts:
         for origin, incarnation, group, seq in part.lasts:
             stream = (origin, incarnation, group)
-            told[stream] = max(seq, told.get(stream, 0), layout.lasts.get(stream, 0))
+            before = told.get(stream) or known(stream, 0)  # what is told is not below what is known
+            told[stream] = max(before, seq)
     return told
 
 
