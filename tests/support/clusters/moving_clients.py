@@ -70,18 +70,19 @@ class DaemonsHere:
 
 def run_here(case: Case, folder: Path, losses: int) -> Found:
     """As `run_moving`, in one process."""
-    found = Found()
+    found, stores = Found(), folder / "stores"
+    stores.mkdir()
     campaigns: list[_Moving] = []
 
     async def run() -> None:
         options = {"deliver": case.level, "timeouts": {"suspect": f"{SUSPECT_S * 1000:.0f}ms"}}
-        async with served(folder, case.groups, **options) as running:
+        async with served(stores, case.groups, **options) as running:
             campaigns.append(_Moving(case, DaemonsHere(running), found, losses))
             await campaigns[0].run()
 
     loops.run(run(), limit_s=SETTLE_S + 30)
     if not found.wrong:
-        _judge(case, folder, campaigns[0], found)
+        _judge(case, stores, campaigns[0], found)
     return found
 
 
