@@ -8,23 +8,25 @@ it sends; what it was not told of may be delivered or not, but once and in order
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ordercast.model.errors import Error, Expired
 from ordercast.net.admin.frames import ClientFrame, Send, SendOnce
 from ordercast.net.client.client import Client
 from ordercast.net.client.endpoints import SocketEndpoint
 from ordercast.net.client.requests import ClientReceipt
-from ordercast.net.cluster.file import read_cluster
-from support.clusters.client_kills import Case, Found, KilledDaemons, _audit, log_of, running
+from support.clusters.client_kills import Case, Found, _audit, log_of, running
+from support.clusters.served import Served, served
 from support.harness import loops
 
 GROUP = "alpha"
 PATIENCE_S = 120.0
-SETTLE_S = 200.0
+SETTLE_S = 400.0
 SUSPECT_S = 0.5
-UNDER_WAY = 150  # of one client
+UNDER_WAY = 400  # of one client
 
 
 @dataclass
@@ -37,20 +39,67 @@ class Life:
     refused: list[bytes] = field(default_factory=list)
 
 
+class Daemons(Protocol):
+    """The daemons of a case. They are killed and started in turn."""
+
+    sites: list[str]
+    stores: Path
+
+    def kill(self, site: str) -> Awaitable[None] | None: ...
+    def start(self, site: str) -> Awaitable[None] | None: ...
+    def log(self, site: str) -> str: ...
+
+
+class DaemonsHere:
+    """All in this process, which is much quicker; they have stores and sockets of their own."""
+
+    def __init__(self, running: Served) -> None:
+        self._running = running
+        self.sites = sorted(running.cluster.cluster.sites)
+        self.stores = running.directory
+
+    async def kill(self, site: str) -> None:
+        await self._running.kill(site)
+
+    async def start(self, site: str) -> None:
+        await self._running.start(site)
+
+    def log(self, site: str) -> str:
+        return f"{site} is in this process"
+
+
+def run_here(case: Case, folder: Path, losses: int) -> Found:
+    """As `run_moving`, in one process."""
+    found, stores = Found(), folder / "stores"
+    stores.mkdir()
+    campaigns: list[_Moving] = []
+
+    async def run() -> None:
+        options = {"deliver": case.level, "timeouts": {"suspect": f"{SUSPECT_S * 1000:.0f}ms"}}
+        async with served(stores, case.groups, **options) as running:
+            campaigns.append(_Moving(case, DaemonsHere(running), found, losses))
+            await campaigns[0].run()
+
+    loops.run(run(), limit_s=SETTLE_S + 30)
+    if not found.wrong:
+        _judge(case, stores, campaigns[0], found)
+    return found
+
+
 def run_moving(case: Case, folder: Path, losses: int) -> Found:
     """`losses`: so many of the kills take the store along."""
     found = Found()
     with running(folder, case) as daemons:
         campaign = _Moving(case, daemons, found, losses)
-        loops.run(campaign.run())
+        loops.run(campaign.run(), limit_s=SETTLE_S + 30)
         found.wrong += daemons.stop()
     if not found.wrong:
-        _judge(case, daemons, campaign, found)
+        _judge(case, daemons.stores, campaign, found)
     return found
 
 
 class _Moving:
-    def __init__(self, case: Case, daemons: KilledDaemons, found: Found, losses: int) -> None:
+    def __init__(self, case: Case, daemons: Daemons, found: Found, losses: int) -> None:
         self.case, self.daemons, self.found = case, daemons, found
         self.lives: list[Life] = []
         self.lost: dict[str, None] = {}
@@ -85,7 +134,7 @@ class _Moving:
     async def _kill(self) -> None:
         site = self._rng.choice(self.daemons.sites)
         await asyncio.sleep(0.1 + self._rng.random() * self.case.pause_s)
-        self.daemons.kill(site)
+        await _done(self.daemons.kill(site))
         self.found.counts["kills"] += 1
         away = self._rng.choice([0.1, 2.5]) * SUSPECT_S
         if self._losses and self._rng.random() < 0.5:
@@ -96,15 +145,14 @@ class _Moving:
             for file in self.daemons.stores.glob(f"{site}.db*"):
                 file.unlink()
         await asyncio.sleep(away)
-        self.daemons.start(site)
+        await _done(self.daemons.start(site))
         async with self._at(site) as client:  # two of three must be there
             while (await client.status())["standing"] != "present":
                 await asyncio.sleep(0.1)
 
     def _at(self, site: str) -> Client:
         place = [SocketEndpoint(self.daemons.stores / f"{site}.sock")]
-        name = read_cluster(self.daemons.file).name
-        return Client(place, name, site, PATIENCE_S, PATIENCE_S, PATIENCE_S)
+        return Client(place, "", site, PATIENCE_S, PATIENCE_S, PATIENCE_S)
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -133,16 +181,16 @@ class _Moving:
     def _client(self, chance: random.Random) -> Client:
         places = [SocketEndpoint(self.daemons.stores / f"{s}.sock") for s in self.daemons.sites]
         chance.shuffle(places)
-        name = read_cluster(self.daemons.file).name
-        return Client(places, name, "", PATIENCE_S, PATIENCE_S, PATIENCE_S)
+        return Client(places, "", "", PATIENCE_S, PATIENCE_S, PATIENCE_S)
 
     async def _send(self, life: Life, client: Client, chance: random.Random) -> None:
         receipts: list[tuple[bytes, ClientReceipt]] = []
         while not self._over:
-            payload = f"{life.name} {len(life.sent)}".encode()
-            receipt = await client.multicast(GROUP, payload)
-            life.sent.append(payload)
-            receipts.append((payload, receipt))
+            for _ in range(chance.choice([1, 1, 20])):  # one request
+                payload = f"{life.name} {len(life.sent)}".encode()
+                receipt = await client.multicast(GROUP, payload)
+                life.sent.append(payload)
+                receipts.append((payload, receipt))
             await asyncio.sleep(chance.choice([0, 0, 0.005]))
             while len(receipts) > UNDER_WAY:
                 await self._answer(life, *receipts[0])
@@ -166,7 +214,9 @@ class _Moving:
 
         def counted(frame: ClientFrame) -> None:
             if isinstance(frame, SendOnce):
-                counts["repeats" if frame.number in seen else "stamped"] += 1
+                which = "repeated" if frame.number in seen else "stamped"
+                counts[f"{which} requests"] += 1
+                counts[f"{which} messages"] += frame.count
                 seen.add(frame.number)
             elif isinstance(frame, Send):
                 counts["not stamped"] += 1
@@ -179,11 +229,16 @@ class _Moving:
         outgoing._send, client._move = counted, move  # type: ignore[method-assign]
 
 
-def _judge(case: Case, daemons: KilledDaemons, campaign: _Moving, found: Found) -> None:
+async def _done(call: Awaitable[None] | None) -> None:
+    if call is not None:
+        await call
+
+
+def _judge(case: Case, stores: Path, campaign: _Moving, found: Found) -> None:
     told = {payload for life in campaign.lives for payload in life.stable}
     anywhere: set[bytes] = set()
     for site in case.groups[GROUP]:
-        have = [payload for _, payload in log_of(daemons.stores / f"{site}.db")]
+        have = [payload for _, payload in log_of(stores / f"{site}.db")]
         found.counts["deliveries"] += len(have)
         times = Counter(have)
         anywhere |= set(have)
@@ -202,7 +257,4 @@ def _judge(case: Case, daemons: KilledDaemons, campaign: _Moving, found: Found) 
     if lost:
         found.wrong.append(f"{len(lost)} told stable, and nowhere: {sorted(lost)[:5]}")
     found.counts["lives"] += len(campaign.lives)
-    _audit(daemons.stores, found)
-    if not found.wrong:
-        text = "".join(daemons.log(site) for site in daemons.sites)
-        found.counts["tracebacks"] += text.count("Traceback")
+    _audit(stores, found)

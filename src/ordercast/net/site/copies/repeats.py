@@ -49,14 +49,16 @@ class RepeatSender:
         self.look()
 
     def marks(self) -> dict[Group, int]:
-        """The groups that remember clients and have this site as a member, each with its mark. A
-        group is left out while many more clients send there than it remembers."""
+        """The groups that remember clients and have this site as a member, each with its mark,
+        also while this site is absent: it will take requests when it is back. A group is left out
+        while many more clients send there than it remembers."""
         layout, found = self._core.layout, {}
         if REPEATS in layout.features:
             for (name, group), ticket in layout.producers.items():
-                marks = self._marks(group) if name == CLIENT_WINDOW else None
-                if marks is not None and not marks.is_crowded(group):
-                    found[group] = max(marks.heard.get(group, 0), ticket << MARK_BITS)
+                if name == CLIENT_WINDOW and self._core.name in layout.groups.get(group, ()):
+                    marks = self._marks(group) or self._told(group)
+                    if not marks.is_crowded(group):
+                        found[group] = max(marks.heard.get(group, 0), ticket << MARK_BITS)
         return found
 
     def _marks(self, group: Group) -> ProducerMarks | None:
@@ -132,10 +134,13 @@ class RepeatSender:
             if not one.done():
                 one.set_result(None)
 
+    def _told(self, group: Group) -> ProducerMarks:
+        """What the ends of epochs have told: all that a site knows which is in none."""
+        return ProducerMarks(marks_in(self._core.layout.lasts, [group]))
+
     def _was_told(self, group: Group, requests: Requests) -> bool:
         """Whether the end of an epoch has told that the request is delivered."""
-        marks = ProducerMarks(marks_in(self._core.layout.lasts, [group]))
-        window = marks.client_windows.get(group)
+        window = self._told(group).client_windows.get(group)
         return window is not None and window.knows(requests)
 
 
