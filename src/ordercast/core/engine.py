@@ -391,7 +391,7 @@ class Engine:
             return True
         if self.direct is not None:
             self.ordering.check(peer, item)
-            if self.senders is not None and not self._may_be_sent(self.senders, item):
+            if self.senders is not None and not self.senders.allow(item):
                 return False
             if lane == UP:
                 self.links[peer].incoming[UP].done += 1
@@ -399,22 +399,12 @@ class Engine:
             if lane == UP and not self.epoch_state.places:
                 return False
             self.ordering.check(peer, item)
-            if self.senders is not None and not self._may_be_sent(self.senders, item):
+            if self.senders is not None and not self.senders.allow(item):
                 return False
             if not (self.flow.room_down() if lane == DOWN else self.flow.room_up()):
                 return False
         self.ordering.receive(peer, item)
         return True
-
-    def _may_be_sent(self, senders: Senders, item: Item) -> bool:
-        """Whether the origin of the batch may send to its group; anybody passes it on."""
-        batch = item.carried()
-        if batch is None or batch.incarnation == CLOSING:
-            return True
-        if senders.may_send(batch.origin, batch.group, batch.members):
-            return True
-        senders.waits(batch.origin, batch.group, batch.members)
-        return False
 
     def grant(self, now: int, senders: Senders | None) -> None:
         """Other sites may send in this epoch than before."""

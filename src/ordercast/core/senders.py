@@ -6,9 +6,11 @@ argument is in docs/epochs.md, "Who may send, in an epoch".
 
 from collections.abc import Iterable, Sequence
 
+from ordercast.core.order.interface import CLOSING
 from ordercast.model.errors import NotGranted
 from ordercast.model.grants import EVERY, SEND, SITE, ClientSubject, fits, missing
 from ordercast.model.groups import Group, Site
+from ordercast.wire.frames import Item
 
 _MOST_KNOWN = 10_000  # answers that are remembered
 
@@ -43,10 +45,17 @@ class Senders:
                 missing(ClientSubject(SITE, origin), SEND, EVERY if members else group)
             )
 
-    def waits(self, origin: Site, group: Group, members: Sequence[Site]) -> None:
-        """A batch waits here for a grant."""
+    def allow(self, item: Item) -> bool:
+        """Whether the origin of the batch may send to its group; anybody passes it on. If it may
+        not, the batch waits."""
+        batch = item.carried()
+        if batch is None or batch.incarnation == CLOSING:
+            return True
+        if self.may_send(batch.origin, batch.group, batch.members):
+            return True
         if len(self.waiting) < _MOST_KNOWN:
-            self.waiting[origin, EVERY if members else group] = None
+            self.waiting[batch.origin, EVERY if batch.members else batch.group] = None
+        return False
 
 
 def senders_by(sends: Iterable[tuple[str, str]]) -> Senders | None:

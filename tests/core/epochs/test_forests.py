@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from ordercast.core.epochs import forests
 from ordercast.core.epochs.folding import fold, with_forests, with_refusal
 from ordercast.core.epochs.folds import Folds
-from ordercast.core.epochs.forests import require_legal
+from ordercast.core.epochs.forests import Before, adapted, require_legal
 from ordercast.core.epochs.layout import Build, Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.forest.forest import Forest
+from ordercast.core.structure import Structure
+from ordercast.forest.forest import Forest, under_one_root
 from ordercast.model.epochs import (
     AddGroup,
     Begin,
@@ -154,7 +155,7 @@ def test_any_forest_is_taken_or_refused_alike_everywhere(
         for domain in one.domains.values():
             inside = but(domain.structure.table, sites=domain.sites)
             parent = {site: domain.structure.forest.parent[site] for site in domain.sites}
-            require_legal(inside, but(domain.structure.forest, parent=parent))
+            require_legal(inside, but(domain.structure.forest, parent=parent), Before())
     outcome = done[0].outcomes["c"]
     assert outcome == "" or outcome.startswith("refused when all had closed: ")
     assert ("z" in done[0].groups["gamma"]) == (outcome == "")
@@ -297,7 +298,44 @@ def test_an_adapted_forest_is_legal_and_fits_whatever_changes(
                 assert not domain.refused
                 inside = but(domain.structure.table, sites=domain.sites)
                 parent = {site: domain.structure.forest.parent[site] for site in domain.sites}
-                require_legal(inside, but(domain.structure.forest, parent=parent))
+                require_legal(inside, but(domain.structure.forest, parent=parent), Before())
+
+
+_MEMBERS = st.lists(st.sampled_from(SITES), min_size=1, max_size=4, unique=True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("ghijk"), _MEMBERS, min_size=1),
+    st.dictionaries(st.sampled_from("ghijkl"), _MEMBERS, min_size=1),
+    st.data(),
+)
+def test_where_the_tree_stays_a_look_at_what_has_changed_finds_what_a_look_at_all_finds(
+    groups: dict[str, list[str]], later: dict[str, list[str]], data: st.DataObject
+) -> None:
+    table, after = (GroupTable.of(each, sites=SITES) for each in (groups, {**groups, **later}))
+    if data.draw(st.booleans()):
+        after = GroupTable.of(later, sites=SITES)
+    forest = under_one_root(build_forest(table, "greedy", "propagation"))
+    domain = Domain(1, "greedy", "propagation", Structure(1, table, forest), table.sites)
+    few, every = Before([domain]), Before([domain])
+    assert few.has_sites(after)
+    every.has_sites = lambda _: False  # type: ignore[method-assign]
+    found = adapted(after, few, "greedy", 1, lowest=False)
+    assert found is not None
+    assert found == adapted(after, every, "greedy", 1, lowest=False)
+    require_legal(after, found, few)
+    group = data.draw(st.sampled_from(sorted(after.groups)))
+    other = data.draw(st.sampled_from([*SITES, "nobody"]))
+    wrong = but(found, primary={**found.primary, group: other})
+    said = []
+    for before in (few, every):
+        try:
+            require_legal(after, wrong, before)
+            said.append("")
+        except ConfigError as error:
+            said.append(str(error))
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ accept or refuse a forest alike (docs/epochs.md, "Forests").
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
+from operator import ne
+from typing import cast
 
 from ordercast.core.epochs.layout import STAR, Build, Domain
 from ordercast.core.order.registry import protocol_named
@@ -25,33 +28,75 @@ OLD = 100  # changes that a forest is adapted to before it is built anew
 
 
 class Before:
-    """The forests of the closed epochs, as one."""
+    """The forests of the closed epochs, as one. Of very many sites and groups few are looked at
+    where one change leaves the others as they are: they are found without a step for each."""
 
     def __init__(self, closed: Iterable[Domain] = ()) -> None:
         self.parent: dict[Site, Site | None] = {}
         self.primary: dict[Group, Site] = {}
+        self.groups: dict[Group, tuple[Site, ...]] = {}
+        self._trees = 0
         for domain in closed:
             forest = domain.structure.forest
             self.parent.update((site, forest.parent[site]) for site in domain.sites)
             self.primary.update(forest.primary)
+            self.groups.update(domain.structure.groups)
+            self._trees += 1
+
+    def has_sites(self, table: GroupTable) -> bool:
+        """Whether there was one tree, of the very sites of this table."""
+        if self._trees != 1 or len(table.sites) != len(self.parent):
+            return False
+        one_root = list(self.parent.values()).count(None) == 1
+        return one_root and all(map(self.parent.__contains__, table.sites))
+
+    def changed(self, table: GroupTable) -> list[Group]:
+        """The groups of this table that are new, or had other members."""
+        groups = table.groups
+        return list(compress(groups, map(ne, groups.values(), map(self.groups.get, groups))))
+
+    def moved(self, table: GroupTable, primary: Mapping[Group, Site]) -> list[Group]:
+        """The groups of this table that had another primary, or none."""
+        groups = table.groups
+        return list(
+            compress(groups, map(ne, map(primary.get, groups), map(self.primary.get, groups)))
+        )
+
+    def lowest_above(self, members: Sequence[Site], primary: Site | None) -> Site:
+        """The primary, if it is above all members; otherwise the lowest site that is."""
+        path = self._path(members[0])
+        for site in members[1:]:
+            above = dict.fromkeys(self._path(site))
+            path = [at for at in path if at in above]
+        return primary if primary in path else path[0]
+
+    def _path(self, site: Site) -> list[Site]:
+        path = [site]
+        while (above := self.parent[path[-1]]) is not None:
+            path.append(above)
+        return path
 
 
 def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
     """The moves that lead from the forests before to this one. `table` has the groups of its
     domain, and no other sites."""
     number = {site: place for place, site in enumerate(table.sites, start=1)}
+    sites, parent, primary = table.sites, forest.parent, forest.primary
+    others = map(ne, map(parent.__getitem__, sites), map(before.parent.get, sites))
     parents = tuple(
-        (number[site], number[above] if above is not None else 0)
-        for site in table.sites
-        if (above := forest.parent[site]) != before.parent.get(site)
+        (number[site], number[above] if (above := parent[site]) is not None else 0)
+        for site in compress(sites, others)
     )
     groups = sorted(table.groups)
-    now = list(map(forest.primary.__getitem__, groups))
     if not before.primary:  # a whole forest, as it is packed at every checkpoint of an epoch
+        now = map(primary.__getitem__, groups)
         primaries = tuple(enumerate(map(number.__getitem__, now), start=1))
     else:
-        pairs = enumerate(zip(now, map(before.primary.get, groups), strict=True), start=1)
-        primaries = tuple([(place, number[new]) for place, (new, was) in pairs if new != was])
+        others = map(ne, map(primary.__getitem__, groups), map(before.primary.get, groups))
+        primaries = tuple(
+            (place, number[primary[group]])
+            for place, group in compress(enumerate(groups, start=1), others)
+        )
     return ForestMoves(forest.builder, parents, primaries, forest.age)
 
 
@@ -67,19 +112,27 @@ def moved(table: GroupTable, moves: ForestMoves, before: Before) -> Forest:
                 f"forest: of {len(sites)} sites there is no number {max(site, above)}"
             )
         parent[sites[site - 1]] = sites[above - 1] if above else None
-    primary = {g: before.primary[g] for g in groups if g in before.primary}
+    # A group without a primary is not legal, unless the moves give it one.
+    known = zip(groups, map(before.primary.get, groups), strict=True)
+    primary = dict(cast("Iterable[tuple[Group, Site]]", known))
     for group, site in moves.primaries:
         if group > len(groups) or site > len(sites):
             raise ConfigError(f"forest: there is no group {group}, or no site {site}")
         primary[groups[group - 1]] = sites[site - 1]
     forest = Forest(moves.builder, parent, primary, age=moves.age)
-    require_legal(table, forest)
+    require_legal(table, forest, before)
     return forest
 
 
-def require_legal(table: GroupTable, forest: Forest) -> None:
+def require_legal(table: GroupTable, forest: Forest, before: Before) -> None:
     """Raise ConfigError unless the forest is one tree of the table's sites, in which every group
-    has a primary with all members at or below it."""
+    has a primary with all members at or below it. The forests before are legal: if the tree is as
+    it was, so is each group with the same members and primary."""
+    if before.has_sites(table) and forest.parent == before.parent:
+        news = dict.fromkeys((*before.changed(table), *before.moved(table, forest.primary)))
+        chosen = ((table.groups[group], forest.primary.get(group)) for group in news)
+        if all(top and before.lowest_above(members, top) == top for members, top in chosen):
+            return  # else the look at all says what is wrong
     span = _spans(forest.parent)
     # Where there are very many groups, many have the same members and primary: each is seen once.
     tops = map(forest.primary.get, table.groups)
@@ -203,7 +256,7 @@ class Builds:
             forest = under_one_root(self._build(table, builder, protocol))
         if self._apart and protocol not in _SHAPED:
             forest = around(table, forest, self._apart)
-        require_legal(table, forest)
+        require_legal(table, forest, self._before)
         moves = moves_of(table, forest, self._before)
         self._moved += len(moves.parents) + len(moves.primaries)
         if self._moved > PLACES:
@@ -254,7 +307,7 @@ def around(table: GroupTable, forest: Forest, apart: Collection[Pair]) -> Forest
         parent[site] = next(near, above)
     rehung = replace(forest, parent=parent)
     try:
-        require_legal(table, rehung)
+        require_legal(table, rehung, Before())
     except ConfigError:  # too deep
         return forest
     return rehung
@@ -278,6 +331,17 @@ def adapted(
     """The forest before, as far as it is legal for the table. Sites below a site that is gone go to
     the next one above it, a new site goes below the primary of most of its groups, and a group gets
     the lowest site above its members if its primary is not above them (`lowest`: in any case)."""
+    star = builder == "star"
+    if not (star or lowest) and before.has_sites(table):  # the tree stays as it is
+        changed = {
+            group: before.lowest_above(table.groups[group], before.primary.get(group))
+            for group in before.changed(table)
+        }
+        gone = [group for group in before.primary if group not in table.groups]
+        primary_now = {**before.primary, **changed}
+        for group in gone:
+            del primary_now[group]
+        return Forest(builder, dict(before.parent), primary_now, age=age)
     parent: dict[Site, Site | None] = {}
     known = dict.fromkeys(site for site in table.sites if site in before.parent)
     if not known:
@@ -288,7 +352,6 @@ def adapted(
             at = before.parent.get(at)
         parent[site] = at
     top = _largest(parent)
-    star = builder == "star"
     for site, above in parent.items():
         if site != top and (star or above is None):
             parent[site] = top
