@@ -17,7 +17,7 @@ from ordercast.core.senders import Senders
 from ordercast.model.epochs import Edit, Grant, JoinGroup, LeaveGroup, UseGrants, Withdraw
 from ordercast.model.errors import NotGranted
 from ordercast.model.features import GRANTS
-from ordercast.model.grants import EVERY, SEND, SITE, ClientSubject, grants_told
+from ordercast.model.grants import EVERY, SEND, SITE, ClientSubject, GrantText, grants_told
 from ordercast.model.options import MILLISECOND, SECOND
 from support.worlds.epochs import World, build
 
@@ -148,15 +148,15 @@ def schedule(seed: int) -> Honest:
     world.run(world.now + 500 * MILLISECOND)
     for step in range(24):
         site, group = draw.choice(SITES), draw.choice(["alpha", "beta"])
-        one: Edit
         if draw.random() < 0.3:
             acts = (f"send:{group}",)
             asker = draw.choice(["a", "b", "c"])
-            one = draw.choice([Grant, Withdraw])(f"site:{site}", acts)
-            world.ask(asker, f"grants {step}", one)
+            subject = f"site:{site}"
+            grants: list[Edit] = [Grant(subject, acts), Withdraw(subject, acts)]
+            world.ask(asker, f"grants {step}", draw.choice(grants))
         elif draw.random() < 0.15:
-            one = draw.choice([JoinGroup, LeaveGroup])(group, "b")
-            world.ask("a", f"epoch {step}", one)
+            edits: list[Edit] = [JoinGroup(group, "b"), LeaveGroup(group, "b")]
+            world.ask("a", f"epoch {step}", draw.choice(edits))
         elif draw.random() < 0.1:
             world.partition([draw.choice(SITES)])
             world.at(world.now + 400 * MILLISECOND, world.cut.clear)
@@ -193,7 +193,7 @@ def may(of: Layout, epoch: int, site: str, group: str) -> bool:
 
 
 def test_who_may_send_is_what_a_line_for_the_site_its_socket_or_some_client_says() -> None:
-    rows = [
+    rows: list[tuple[tuple[GrantText, ...], dict[str, list[str]]]] = [
         ((("site:a", ("send:x*",)),), {"a": ["x1"], "b": []}),
         ((("site:*", ("send:x1",)), ("site:b", ("send:y",))), {"a": ["x1"], "b": ["x1", "y"]}),
         ((("client:shop", ("send:y",)), ("site:a", ("read:*",))), {"a": ["y"], "b": ["y"]}),

@@ -94,6 +94,7 @@ def test_a_revoked_certificate_closes_the_link_and_is_let_in_no_more_until_it_is
             assert a.events == [("connected", "b"), ("lost", "b")]
             assert f"a: it refuses us: {REVOKED}" in warnings(caplog)
             add_certificates(CLUSTER, ["b"], certs, renew=True)
+            assert b.transport._certificates is not None
             b.transport._certificates.refresh()  # as each few seconds
             await until(lambda: connected(a, b), "connected with the new one")
 
