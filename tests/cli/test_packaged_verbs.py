@@ -85,6 +85,11 @@ def test_other_shells_get_every_verb_and_option(
     file.write_text(script, encoding="utf-8")
     if shutil.which(shell) is not None:  # it reads the script, and runs nothing
         subprocess.run([shell, "-n", str(file)], check=True)
+        if shell == "fish":
+            asked = f"source {file}; complete -C 'ordercast cluster re'"
+            words = [shell, "--no-config", "-c", asked]
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            assert sorted(done.stdout.split()) == ["recover", "restart"]
 
 
 def test_the_manual_page_has_every_verb_and_no_mistake_of_troff(

@@ -51,6 +51,6 @@ def test_status_warns_of_readers_that_are_near_their_limit() -> None:
 
     near = {"lag": 9133, "limit_used": 0.897}
     assert reader_warnings({"billing": near, "well": {"lag": 1, "limit_used": 0.79}}) == [
-        "reader billing: 9133 positions behind, at 90% of its limit; beyond it messages go, and it"
+        "reader billing: 9,133 positions behind, at 90% of its limit; beyond it messages go, and it"
         " finds a gap"
     ]

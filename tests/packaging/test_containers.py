@@ -182,7 +182,7 @@ def test_what_the_compose_file_runs_is_a_cluster(tmp_path: Path) -> None:
                 assert time.monotonic() < end, running[name].communicate()
         assert good("a", "send", f"{FILES}/cluster.toml", "alpha", "hello", "--from", "a")
     finally:
-        for each in running.values():
-            each.terminate()
-        told = {name: each.communicate(timeout=SOON_S)[0] for name, each in running.items()}
-    assert {each.returncode for each in running.values()} == {0}, told
+        for process in running.values():
+            process.terminate()
+        told = {name: done.communicate(timeout=SOON_S)[0] for name, done in running.items()}
+    assert {done.returncode for done in running.values()} == {0}, told

@@ -90,7 +90,9 @@ def fish(verbs: Mapping[str, VerbGrammar]) -> str:
         lines.append(f"complete -c ordercast -n {first} -f -a {name} -d {_quoted(verb.summary)}")
     for name, verb in verbs.items():
         there = f"-n '__fish_seen_subcommand_from {name}'"
-        lines += [f"complete -c ordercast {there} -a {action}" for action in verb.actions]
+        seen = f"__fish_seen_subcommand_from {' '.join(verb.actions)}"
+        before = f"-n '__fish_seen_subcommand_from {name}; and not {seen}' -f"
+        lines += [f"complete -c ordercast {before} -a {action}" for action in verb.actions]
         for option, told, value in verb.options:
             flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
             needs = " -r" if value else ""

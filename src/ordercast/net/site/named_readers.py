@@ -496,8 +496,8 @@ def _drawn() -> int:
 def reader_warnings(readers: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """One line for each reader that is near its limit, or beyond it."""
     return [
-        f"reader {name}: {told['lag']} positions behind, at {told['limit_used']:.0%} of its limit;"
-        " beyond it messages go, and it finds a gap"
+        f"reader {name}: {told['lag']:,} positions behind,"
+        f" at {told['limit_used']:.0%} of its limit; beyond it messages go, and it finds a gap"
         for name, told in readers.items()
         if told["limit_used"] >= WARN
     ]
