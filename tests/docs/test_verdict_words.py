@@ -20,7 +20,7 @@ def written() -> set[tuple[str, str, str]]:
     for path in STUDIES.glob("*/*.py"):
         for line in path.read_text(encoding="utf-8").splitlines():
             if (bound := BOUND.match(line)) and "QUICK" not in line:
-                found.add((str(path.relative_to(STUDIES)), *bound.groups()))
+                found.add((str(path.relative_to(STUDIES)), bound[1], bound[2]))
     return found
 
 

@@ -63,6 +63,7 @@ def forests(*, star: float = 0.9, balanced: float = 0.1, share: float = 0.8) -> 
         for sites, times in ((1_000, 0.1), (10_000, 1.0)):
             at = {"sites": sites, "drawn": kind}
             rows += [row("domain_share", share, **at), row("layout_mb", 1.5 * times, **at),
+                     row("memory_mb", 10 * times**2, **at),
                      row("groups_most", 8.0, **at)]  # fmt: skip
             for builder in BUILDERS:
                 busy = {"star": star, "balanced": balanced}.get(builder, 0.5) * times
@@ -79,6 +80,7 @@ def test_the_first_limit_is_found_from_the_growth() -> None:
     assert told.startswith("In this order: star: a site busy all its time, about 11,000 sites")
     assert "greedy: a forest too deep to open, about 100,000 sites" in told
     assert "than an array of stability has, not below a billion sites" in told
+    assert "a layout that takes 4 GB of a site's memory, about 200,000 sites" in told
     other = forest_findings(forests(star=0.05, share=0.2))
     assert [finding.verdict for finding in other][3:] == [DIFFERS, MEASURED, DIFFERS]
 

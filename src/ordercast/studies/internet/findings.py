@@ -2,7 +2,7 @@
 
 All statements are ours. The bounds in them are not chosen to fit: a site is overloaded when it is
 busy all its time, and the deepest forest, the largest layout and the longest array are those of the
-wire format (model/limits.py).
+wire format (model/limits.py). Memory alone is a choice: 4 GB of a site.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,13 @@ from ordercast.studies.figures import (
 )
 from ordercast.studies.fits import end_to_end
 from ordercast.studies.internet.churn import PROTOCOLS_UNDER_CHURN
-from ordercast.studies.internet.forests import BUILDERS, DEEPEST, ENTRIES, LAYOUT_MB
+from ordercast.studies.internet.forests import (
+    BUILDERS,
+    DEEPEST,
+    ENTRIES,
+    LAYOUT_MB,
+    MEMORY_MB,
+)
 from ordercast.studies.internet.ordering import TRACKERS
 from ordercast.studies.internet.tables import KINDS
 from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
@@ -116,6 +122,9 @@ def _first_limit(results: Results, kind: str) -> Finding:
         )
         for builder in ("greedy", "balanced")
     }
+    limits["a layout that takes 4 GB of a site's memory"] = _met(
+        _table(results, "memory_mb", kind), MEMORY_MB
+    )
     limits["a layout too long for a frame"] = _met(_table(results, "layout_mb", kind), LAYOUT_MB)
     limits["a site in more groups than an array of stability has"] = _met(
         _table(results, "groups_most", kind), ENTRIES

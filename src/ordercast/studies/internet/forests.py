@@ -33,6 +33,8 @@ BUILDERS: dict[str, Callable[[GroupTable], Forest]] = {
 DEEPEST = KEY_PATH // 2  # of a forest that an epoch can open
 LAYOUT_MB = FOLDED_BYTES / 1e6  # of a layout that fits into a frame
 ENTRIES = VECTOR_ENTRIES  # groups in one array of stability
+MEMORY_MB = 4_000  # of a site, for its layout
+_BYTES_OUTSIDE = 36  # in memory, for each domain and site: who is outside may send to it (measured)
 _IDLE = 1e-9  # messages a second: nobody waits
 
 
@@ -43,6 +45,8 @@ def forest_costs(config: Config, seed: int, _run: str) -> Measured:
     model = model_of(WanSpec(), table.sites)
     measures: Measures = {
         "domain_share": domain_share(table),
+        "domains": float(domains := len(indexed.domains())),
+        "memory_mb": _BYTES_OUTSIDE * domains * len(table.sites) / 1e6,
         "layout_mb": _layout_bytes(table) / 1e6,
         "groups_most": float(max(map(len, indexed.groups_of))),
     }
@@ -67,11 +71,13 @@ def forest_costs(config: Config, seed: int, _run: str) -> Measured:
 
 
 def _layout_bytes(table: GroupTable) -> int:
-    """The layout that every site has and that the manager sends to a site that comes, on stars:
-    other forests take as many bytes."""
+    """The layout that every site has and that the manager sends to a site that comes: of one domain
+    with all groups, on a star. Other forests and several domains take about as many bytes."""
 
     def star(part: GroupTable, _builder: str, _protocol: str) -> Forest:
         return under_one_root(build_star(part))
 
-    layout = first_layout(table.sites, table.sites[:3], table.groups, "star", "propagation", star)
+    layout = first_layout(
+        table.sites, table.sites[:3], table.groups, "star", "propagation", star, whole=True
+    )
     return len(pack_layout(layout))

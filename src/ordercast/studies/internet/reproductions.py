@@ -61,7 +61,7 @@ REPRODUCTIONS = (
         points=_forests,
         repeats=lambda _: Repeats(1, 1),
         measures=("seconds", "depth_mean", "depth_max", "utilisation", "idle_delay_ms", "chosen",
-                  "domain_share", "layout_mb", "groups_most"),
+                  "domain_share", "domains", "memory_mb", "layout_mb", "groups_most"),
         draw=forest_figure,
         find=forest_findings,
     ),
