@@ -75,8 +75,8 @@ def run_here(case: Case, folder: Path, losses: int) -> Found:
     campaigns: list[_Moving] = []
 
     async def run() -> None:
-        options = {"deliver": case.level, "timeouts": {"suspect": f"{SUSPECT_S * 1000:.0f}ms"}}
-        async with served(stores, case.groups, **options) as running:
+        quick = {"suspect": f"{SUSPECT_S * 1000:.0f}ms"}
+        async with served(stores, case.groups, deliver=case.level, timeouts=quick) as running:
             campaigns.append(_Moving(case, DaemonsHere(running), found, losses))
             await campaigns[0].run()
 
