@@ -49,6 +49,7 @@ async def test_a_client_survives_kills_of_its_daemon(tmp_path: Path) -> None:
                 await asyncio.to_thread(daemons.good, "cluster", "restart", "cluster.toml", "a")
             mine, others, _ = await asyncio.gather(*work)
             boot = (await sender.status())["boot"]
+    assert mine is not None
     expected = [(n + 1, b"%d" % n) for n in range(MESSAGES)]
     assert [(position, payload) for position, _, payload in mine] == expected
     assert others == mine

@@ -30,7 +30,7 @@ from support.worlds.producing import judged
 from support.worlds.repeating import FEW, MANY, repeating, stored_repeating
 from support.worlds.stored_members import judge_export
 
-SCHEDULES = 4
+SCHEDULES = 2
 STORED = (3,)
 
 

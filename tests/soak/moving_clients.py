@@ -10,7 +10,7 @@ from support.clusters.moving_clients import run_moving
 from tools.soak.campaign import Outcome
 
 CASE_S = 60
-KILLS = 10
+KILLS = 6
 
 
 def run(seed: int) -> Outcome:

@@ -1,5 +1,5 @@
 """Soak campaign: as `moving_clients`, with the daemons in one process, so that there are many more
-kills: sites with stores and sockets of their own, which stop at once and lose what is not stored."""
+kills: sites with stores and sockets of their own, which stop at once and lose what is not there."""
 
 import tempfile
 from pathlib import Path
