@@ -161,7 +161,7 @@ def test_where_nothing_is_stored_no_record_is_made_and_acknowledgements_ride_wit
     primary.receive(9, "e", Data(1, 1, UP, 9, (Submit(heavy),)))
     sent = [frame for peer, frame in primary.drain().then_send if peer == "e"]
     assert [type(frame) for frame in sent] == [Data, Ack]
-    assert sent[0].acks == ()
+    assert [frame.acks for frame in sent if isinstance(frame, Data)] == [()]
 
 
 @pytest.mark.parametrize(("policy", "early"), [("exclude", True), ("wait", False)])
