@@ -18,7 +18,7 @@ from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import MARK_BITS, Requests, once
 from ordercast.model.options import MILLISECOND, NEVER, SECOND, Limits
 from ordercast.wire.epochs import InEpoch
-from ordercast.wire.frames import DOWN, Data, Submit
+from ordercast.wire.frames import DOWN, Data
 from support.worlds.epochs import World
 
 Id = tuple[str, int, str, int]
@@ -50,17 +50,6 @@ def relayed(sends: object) -> list[tuple[str, int, int]]:
     ]
 
 
-def submitted(sends: object) -> list[bytes]:
-    """The clients whose requests go UP; empty: a message of the application."""
-    return [
-        item.batch.requests.client if item.batch.requests else b""
-        for _, frame in sends  # type: ignore[attr-defined]
-        if isinstance(frame, InEpoch) and isinstance(frame.frame, Data)
-        for item in frame.frame.items
-        if isinstance(item, Submit)
-    ]
-
-
 def burst(member: Member, number: int | None) -> MemberBox:
     """A message of a client, or (None) of the application that embeds the site."""
     request = None if number is None else (CLIENT, number)
@@ -81,17 +70,6 @@ def test_a_clients_request_is_relayed_when_it_is_durable_and_an_applications_at_
     assert not client.send
     assert relayed(client.then_send)
     assert MEMBER in client.counted
-
-
-def test_a_clients_request_is_submitted_when_it_is_durable_and_an_applications_at_once() -> None:
-    world = founded()
-    member = next(one for one in world.members.values() if one is not primary(world))
-    assert submitted(burst(member, None).send) == [b""]
-    client = burst(member, 1)
-    assert submitted(client.send) == []
-    assert submitted(client.then_send) == [CLIENT]
-    member.stored(client.counted)
-    assert submitted(burst(member, None).send) == [b""]
 
 
 @pytest.mark.parametrize("protocol", TREES)
