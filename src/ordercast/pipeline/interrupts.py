@@ -79,6 +79,8 @@ def quiet_interrupts() -> Iterator[None]:
     root.addFilter(_not_the_bridge)
     bridge.setLevel(logging.CRITICAL + 1)
     servers = _counting_servers()
+    if any("handle_error" in vars(server) for server in servers):
+        servers = []  # a block around this one sees to it
     for server in servers:
         server.handle_error = _unless_gone
     yield

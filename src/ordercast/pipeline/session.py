@@ -340,7 +340,7 @@ def _start(sql: Any, settings: dict[str, str], said: IO[bytes], log: Path) -> tu
 def _noted(processes: list["subprocess.Popen[bytes]"], held: list[int]) -> Iterator[None]:
     """Note the processes that Spark starts in the block: it tells of the JVM only when that is
     ready. `held`: interrupts, which may have come a moment before there was a process."""
-    gateways = importlib.import_module("pyspark.java_gateway")
+    gateways: Any = importlib.import_module("pyspark.java_gateway")
 
     def popen(*words: Any, **options: Any) -> "subprocess.Popen[bytes]":
         processes.append(subprocess.Popen(*words, **options))
