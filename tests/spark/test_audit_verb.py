@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -411,3 +412,28 @@ def test_a_signal_while_spark_starts_is_one_line_and_leaves_nothing(
     told = [line for line in complaints.splitlines() if not line.startswith("starting Spark: ")]
     assert (process.returncode, said, told) == (130, "", ["ordercast: interrupted"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_does_not_wait_for_a_jvm_that_takes_long(simulated: Path, tmp_path: Path) -> None:
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    answer, running = "echo 'openjdk version \"17.0.1\"' >&2", tmp_path / "running"
+    java.write_text(
+        f'#!/bin/sh\n[ "$1" = -version ] && {answer} && exit\n: > {running}\nexec sleep 3600\n'
+    )
+    java.chmod(0o755)
+    command = [sys.executable, "-c", COMMAND, "audit", str(simulated), "--memory", "512m"]
+    environment = {name: text for name, text in os.environ.items() if "PYSPARK" not in name}
+    with subprocess.Popen(
+        command, env={**environment, "JAVA_HOME": str(java.parents[1])}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == "starting Spark\n"
+        while not running.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        said, complaints = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "")
+    assert complaints.splitlines()[-1] == "ordercast: interrupted"

@@ -6,7 +6,7 @@ import signal
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,14 +45,20 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def held_interrupts() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM wait until a JVM that is being started can be ended."""
+def held_interrupts(end: Callable[[], None]) -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM call `end`, which kills the JVM that is being started: the start then
+    fails at once. They raise nothing themselves, because that would lose the JVM."""
     held: list[int] = []
+
+    def hold(number: int, _frame: object) -> None:
+        held.append(number)
+        end()
+
     if threading.current_thread() is not threading.main_thread():
         yield held
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda n, _: held.append(n)) for number in numbers]
+    before = [signal.signal(number, hold) for number in numbers]
     try:
         yield held
     finally:
@@ -73,6 +79,8 @@ def quiet_interrupts() -> Iterator[None]:
     root.addFilter(_not_the_bridge)
     bridge.setLevel(logging.CRITICAL + 1)
     servers = _counting_servers()
+    if any("handle_error" in vars(server) for server in servers):
+        servers = []  # a block around this one sees to it
     for server in servers:
         server.handle_error = _unless_gone
     yield

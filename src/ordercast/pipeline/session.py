@@ -9,6 +9,7 @@ import importlib
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -194,11 +195,22 @@ def _started(
         if local:
             settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings |= conf
-        with log.open("wb") as said, starting, held_interrupts() as held:
-            if not local:
-                settings |= shipped(conf, os.environ.get("PYSPARK_PYTHON"))
-            with _python_of_executors(settings.get(PYTHON)):
+        if not local:
+            settings |= shipped(conf, os.environ.get("PYSPARK_PYTHON"))
+        processes: list[subprocess.Popen[bytes]] = []
+        with (
+            log.open("wb") as said,
+            starting,
+            held_interrupts(lambda: _kill(processes)) as held,
+            _noted(processes, held),
+            _python_of_executors(settings.get(PYTHON)),
+        ):
+            try:
                 session, gateway = _start(sql, settings, said, log)
+            except Exception:
+                if held:
+                    raise KeyboardInterrupt from None
+                raise
         # Spark's own handler talks to the JVM while the main thread does: that ends in a traceback.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -300,8 +312,10 @@ def _start(sql: Any, settings: dict[str, str], said: IO[bytes], log: Path) -> tu
     conf = core.SparkConf(loadDefaults=False)
     for name, value in settings.items():
         conf.set(name, value)
+    # A group of its own: the script that starts the JVM has processes, too, which end with it.
+    options = {"stdout": said, "stderr": said, "process_group": 0}
     try:
-        gateway = gateways.launch_gateway(conf, popen_kwargs={"stdout": said, "stderr": said})
+        gateway = gateways.launch_gateway(conf, popen_kwargs=options)
     except Exception as error:
         words = log.read_text(encoding="utf-8", errors="replace")
         raise ConfigError(
@@ -320,6 +334,32 @@ def _start(sql: Any, settings: dict[str, str], said: IO[bytes], log: Path) -> tu
         raise ConfigError(
             f"--master {settings['spark.master']}: Spark does not start: {essence(words)}"
         ) from None
+
+
+@contextmanager
+def _noted(processes: list["subprocess.Popen[bytes]"], held: list[int]) -> Iterator[None]:
+    """Note the processes that Spark starts in the block: it tells of the JVM only when that is
+    ready. `held`: interrupts, which may have come a moment before there was a process."""
+    gateways: Any = importlib.import_module("pyspark.java_gateway")
+
+    def popen(*words: Any, **options: Any) -> "subprocess.Popen[bytes]":
+        processes.append(subprocess.Popen(*words, **options))
+        if held:
+            _kill(processes)
+        return processes[-1]
+
+    before, gateways.Popen = gateways.Popen, popen
+    try:
+        yield
+    finally:
+        gateways.Popen = before
+
+
+def _kill(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(gateway: Any) -> None:
