@@ -24,6 +24,7 @@ from ordercast.forest.forest import Forest, under_one_root
 from ordercast.model.epochs import (
     AddGroup,
     Begin,
+    Edit,
     Entry,
     Finish,
     Flush,
@@ -356,7 +357,8 @@ def test_a_tree_of_the_swap_family_changes_beside_who_comes_or_goes(protocol: st
         if any(len(layout.groups[group]) < 3 for group in own):
             continue
         some = rng.sample(sorted(layout.groups), 2)
-        edits = [LeaveGroup(g, site) for g in own] or [JoinGroup(g, site) for g in some]
+        edits: list[Edit] = [LeaveGroup(g, site) for g in own]
+        edits = edits or [JoinGroup(g, site) for g in some]
         layout = folds.fold(
             layout, Entry(1, folds.begin(layout, Begin(f"c{number}", tuple(edits))))
         )

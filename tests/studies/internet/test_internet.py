@@ -81,6 +81,8 @@ def test_the_first_limit_is_found_from_the_growth() -> None:
     assert "greedy: a forest too deep to open, about 100,000 sites" in told
     assert "than an array of stability has, not below a billion sites" in told
     assert "a layout that takes 4 GB of a site's memory, about 200,000 sites" in told
+    between = forest_findings(forests(star=5.0))[0].measured
+    assert between.startswith("In this order: star: a site busy all its time, about 2,000 sites")
     other = forest_findings(forests(star=0.05, share=0.2))
     assert [finding.verdict for finding in other][3:] == [DIFFERS, MEASURED, DIFFERS]
 

@@ -41,6 +41,9 @@ from ordercast.studies.wording import means, places
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_HARDLY = 0.1  # of a power, at most: what still counts as hardly growing
+_FOR_EACH = 0.9  # of a power, at least: what still counts as a cost for each site
+_NO_GROWTH = 0.05  # of a power: one table of each size tells no more
 _SESSIONS_H = (1, 24, 24 * 7)  # hours that a member stays
 
 
@@ -109,7 +112,7 @@ def forest_findings(results: Results) -> list[Finding]:
 
 
 def _first_limit(results: Results, kind: str) -> Finding:
-    """By the growth between the last two sizes: at how many sites each limit is met."""
+    """By the growth between two sizes: at how many sites each limit is met."""
     limits: dict[str, float] = {
         f"{builder}: a site busy all its time": _met(
             _of(results, "utilisation", kind, builder), 1.0
@@ -134,20 +137,21 @@ def _first_limit(results: Results, kind: str) -> Finding:
     return Finding(
         f"Members {kind}: what is met first as the sites become more.",
         MEASURED,
-        f"In this order: {told}. (By the growth between the two largest sizes.)",
+        f"In this order: {told}. (By the growth between two sizes.)",
     )
 
 
 def _met(spots: Sequence[Spot], limit: float) -> float:
-    """The sites at which a measure meets its limit, on a straight line through the logarithms of
-    the last two points; inf if it does not grow."""
-    if spots[-1].y >= limit:
-        below = [spot.x for spot in spots if spot.y < limit]
-        return min(spot.x for spot in spots if spot.y >= limit) if not below else max(below)
-    growth = end_to_end(spots[-2:])
-    if growth <= 0.05:
+    """The sites at which a measure meets its limit: on a straight line through the logarithms of
+    the two points around it, or of the last two; inf if it does not grow."""
+    place = next((n for n, spot in enumerate(spots) if spot.y >= limit), len(spots) - 1)
+    if place == 0:
+        return float(spots[0].x)
+    below = spots[place - 1 : place + 1]
+    growth = end_to_end(below)
+    if growth <= _NO_GROWTH:
         return inf
-    return float(spots[-1].x * (limit / spots[-1].y) ** (1 / growth))
+    return float(below[0].x * (limit / below[0].y) ** (1 / growth))
 
 
 def _sites(count: float) -> str:
@@ -207,7 +211,7 @@ def ordering_findings(results: Results) -> list[Finding]:
     found = [
         Finding(
             "The delay of a message hardly grows with the sites.",
-            judged([end_to_end(delay) < 0.1]),
+            judged([end_to_end(delay) <= _HARDLY]),
             f"Mean {means(delay)} ms, 99 % within {means(_run(results, 'delay_p99_ms', 'plain'))}"
             f" ms, at {places(delay)} sites (power {end_to_end(delay):.2f}); {means(data, 1)} data"
             " frames per message.",
@@ -215,7 +219,7 @@ def ordering_findings(results: Results) -> list[Finding]:
         Finding(
             "Rounds of stability through the domain cost frames for each of its sites; reports"
             " within groups do not.",
-            judged([growth["s_coordp"] > 0.9, growth["plain"] < 0.9]),
+            judged([growth["s_coordp"] >= _FOR_EACH, growth["plain"] < _FOR_EACH]),
             "Control frames per message: "
             + "; ".join(
                 f"{t} {means(frames[t])} at {places(frames[t])} sites (power {growth[t]:.2f})"
