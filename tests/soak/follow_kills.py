@@ -1,5 +1,5 @@
-"""Soak campaign: a live audit on Spark, whose driver is killed with SIGKILL again and again while the
-history grows. The last verdict must be that of all rows."""
+"""Soak campaign: a live audit on Spark whose driver is killed with SIGKILL, while its history grows.
+The last verdict must be that of all rows."""
 
 import random
 import tempfile
