@@ -1,4 +1,4 @@
-"""Soak campaign: a live audit on Spark whose driver is killed with SIGKILL, while its history grows.
+"""Soak campaign: a live audit on Spark whose driver is killed with SIGKILL while its history grows.
 The last verdict must be that of all rows."""
 
 import random
