@@ -8,6 +8,7 @@ first (docs/history.md has the argument). A lock keeps out a second writer.
 import datetime
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ DAY_OF = {"deliveries": "delivered_ns", "sent": "sent_ns", "events": "at_ns"}
 _NEXT = ".next"
 _LOCK = ".lock"
 _STAGED = ".staged"
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:/")
 _DAY_NS = 86_400_000_000_000
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
@@ -212,8 +214,10 @@ def opened_lake(folder: Path, cluster: str, wanted: str | None = None) -> Iterat
     arrow()
     if wanted == DELTA:
         delta_tables.require_delta()
+    if _URI.match(str(folder)):  # a Path has one slash of its two
+        raise ConfigError(f"{folder}: a lake is a folder of this machine, not a URI")
     folder = Path(folder).resolve()
-    if "://" in str(folder) or not _is_free(folder):
+    if not _is_free(folder):
         raise ConfigError(
             f"{folder}: is not empty, and no lake; an append goes to a lake or a new folder"
         )

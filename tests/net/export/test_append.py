@@ -149,6 +149,8 @@ def test_what_is_not_the_lakes_is_refused_in_one_line(cluster: Cluster, tmp_path
         pytest.raises(ConfigError, match="another process is writing to this lake"),
     ):
         append(cluster.folder, lake)
+    with pytest.raises(ConfigError, match="s3a:/b/lake: a lake is a folder of this machine"):
+        append(cluster.folder, Path("s3a://b/lake"))
     cluster.export()
     with pytest.raises(ConfigError, match="is not empty, and no lake"):
         append(cluster.folder, tmp_path / "out")

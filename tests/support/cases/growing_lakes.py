@@ -124,6 +124,9 @@ class GrowingLake:
         judged = check_history(lake)
         if not kept_all:
             return
+        there = {path.stem for path in self.folder.glob("*.db")}
+        if not there.issuperset(row.site for row in lake.deliveries):
+            return  # a store is lost; what it had is in the lake alone
         assert set(lake.deliveries) <= set(now.deliveries)
         assert {row.epoch for row in lake.epochs} == {row.epoch for row in before.epochs}
         if set(before.deliveries) == set(now.deliveries):

@@ -1,0 +1,17 @@
+"""Soak campaign: a live audit on Spark whose driver is killed with SIGKILL while its history grows.
+The last verdict must be that of all rows."""
+
+import random
+import tempfile
+from pathlib import Path
+
+from support.clusters.follow_kills import run_follow_kills
+from tools.soak.campaign import Outcome
+
+CASE_S = 120
+
+
+def run(seed: int) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="oc-soak-") as place:
+        wrong, counts = run_follow_kills(random.Random(f"follow kills {seed}"), Path(place))
+    return Outcome(not wrong, dict(counts), "; ".join(wrong)[:2500])
