@@ -1,7 +1,16 @@
 """The judges of long runs find what is lost, doubled, out of order, or growing."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
 import pytest
 
+from ordercast.core.epochs.records import EpochOpened
+from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
+from ordercast.net.client.client import Client
+from support.clusters import applications
+from support.clusters.applications import Applications, Pace
 from support.judges.flatness import Sample, judge_flatness
 from support.judges.running_judge import Message, RunningJudge
 
@@ -100,3 +109,51 @@ def test_growth_since_the_last_restart_is_found() -> None:
     before = [Sample(s, "a", 7, 60.0, 25, 6, 5.0, 0.0) for s in range(-7200, 0, 60)]
     wrong = judge_flatness([*before, *samples(rss_mb=20.0)])
     assert any(what.startswith("a since its restart: rss_mb") for what in wrong)
+
+
+class Reader:
+    """A client with this stream; it is settled when all of it was read."""
+
+    def __init__(self, items: list[DeliveredBatch | EpochOpened]) -> None:
+        self._items = items
+        self.confirmed = asyncio.Event()
+
+    async def batches(self) -> AsyncIterator[DeliveredBatch | EpochOpened]:
+        for item in self._items:
+            yield item
+        await asyncio.Event().wait()
+
+    async def status(self) -> dict[str, int]:
+        return {"settled": self._items[-1].position}
+
+    async def confirm(self, _position: int) -> None:
+        self.confirmed.set()
+
+
+def numbered(position: int, number: int) -> DeliveredBatch:
+    batch = Batch("b", 1, "g", number, 1, pack_payloads([b"b g %d ." % number]))
+    return DeliveredBatch(position, 1, Placed(Key((0, number), "b"), number, batch), 1)
+
+
+@pytest.mark.parametrize("joined", [("g",), ()])
+def test_a_site_that_left_and_joined_again_lacks_what_came_between_and_no_other(
+    joined: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what it had before is judged after it was read that it has joined."""
+    monkeypatch.setattr(applications, "CONFIRM_EVERY_S", 0.001)
+    opened = EpochOpened(2, 1, "", "", ("g",), joined, (), (1,))
+
+    async def run() -> list[str]:
+        reader = Reader([numbered(1, 1), opened, numbered(2, 5)])
+        watched: Any = Applications(lambda _: cast(Client, reader), {"g": "b"}, Pace(1.0, 1))
+        watched.clients["b"] = reader
+        tasks = [asyncio.ensure_future(watched._read("b"))]
+        await asyncio.sleep(0)
+        tasks.append(asyncio.ensure_future(watched._settle("b")))
+        await reader.confirmed.wait()
+        for task in tasks:
+            task.cancel()
+        watched.judge.end()
+        return list(watched.judge.wrong)
+
+    assert bool(asyncio.run(run())) == (not joined)
