@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from ordercast.core.engine import Engine
 from ordercast.core.epochs.granting import MOST_WITHDRAWN, granted, senders_in
 from ordercast.core.epochs.layout import Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
@@ -74,7 +73,7 @@ def test_a_changed_program_gets_nothing_taken_that_its_site_may_not_send(
 
 
 def test_without_asking_it_would_be_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Engine, "_may_be_sent", lambda *_: True)
+    monkeypatch.setattr(Senders, "allow", lambda *_: True)
     world = World(GROUPS, SITES, ["a", "b", "c"], make=program("d"))
     world.run(SECOND)
     world.ask("a", "table", TABLE)
