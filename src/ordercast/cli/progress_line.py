@@ -45,9 +45,10 @@ class ProgressLine:
             self._show(line)
 
     def note(self, line: str) -> None:
-        """Show a line that stays."""
+        """Show a line that stays. Another thread may do so, too: a line is one write."""
         self.clear()
-        print(line, file=sys.stderr, flush=True)
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
     def clear(self) -> None:
         if self._shown:
