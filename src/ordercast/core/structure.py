@@ -32,7 +32,6 @@ class Structure:
     _at: dict[Site, list[Group]] = field(default_factory=dict, compare=False)
     _inside: dict[Group, frozenset[Site]] = field(default_factory=dict, compare=False)
     _ordering_nodes: dict[Group, Site | None] = field(default_factory=dict, compare=False)
-    _nearest: dict[tuple[Site, int], frozenset[Site]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def groups(self) -> Mapping[Group, tuple[Site, ...]]:
@@ -112,15 +111,6 @@ class Structure:
         while (above := self.forest.parent[site]) is not None:
             site = above
         return site
-
-    def nearest_to_root(self, root: Site, count: int) -> frozenset[Site]:
-        """So many sites of the tree, by depth, then by name; all, if it has no more. A site comes
-        after all that are above it, so they are a tree."""
-        found = self._nearest.get((root, count))
-        if found is None:
-            order = sorted(self.domains[root], key=lambda site: (self.depth(site), site))
-            found = self._nearest[root, count] = frozenset(order[:count])
-        return found
 
     def depth(self, site: Site) -> int:
         path = []
@@ -219,6 +209,8 @@ class Tellers(Structure):
     gathers reports of stability and tells origins outside the group: its teller, which is called
     its primary here. The forest is kept because it says which sites are in one domain."""
 
+    _nearest: dict[tuple[Site, int], frozenset[Site]] = field(default_factory=dict, compare=False)
+
     @cached_property
     def tellers(self) -> "Tellers":
         return self
@@ -252,3 +244,12 @@ class Tellers(Structure):
         for site in sorted(self.forest.parent):
             trees.setdefault(self.root_of[site], []).append(site)
         return {root: tuple(sites) for root, sites in trees.items()}
+
+    def nearest_to_root(self, root: Site, count: int) -> frozenset[Site]:
+        """So many sites of the tree, by depth, then by name; all, if it has no more. A site comes
+        after all that are above it, so they are a tree."""
+        found = self._nearest.get((root, count))
+        if found is None:
+            order = sorted(self.domains[root], key=lambda site: (self.depth(site), site))
+            found = self._nearest[root, count] = frozenset(order[:count])
+        return found
