@@ -34,7 +34,12 @@ OLDEST = (3, 11)
 SUCCESSORS = ("python3.14", "python3.13", "python3.12", "python3.11")
 SYSTEM = {  # a command that tests need: the packages of Debian
     "chromium": ["chromium"],
+    "fish": ["fish"],
     "gcc": ["gcc", "libc6-dev"],
+    "groff": ["groff-base"],
+    "ip": ["iproute2"],
+    "systemd-analyze": ["systemd"],
+    "zsh": ["zsh"],
 }
 DISK_MB = 4000  # .venv takes under half of it; pip builds Spark's package in the rest
 CACHES = (

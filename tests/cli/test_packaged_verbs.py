@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from cli.command import ROOT
 from ordercast.cli import VERBS, main
 from ordercast.cli.docs import pages
+from support.harness.commands import needed
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -83,13 +83,12 @@ def test_other_shells_get_every_verb_and_option(
     assert "'--faults[" in script if shell == "zsh" else "-l faults -r " in script
     file = tmp_path / "completion"
     file.write_text(script, encoding="utf-8")
-    if shutil.which(shell) is not None:  # it reads the script, and runs nothing
-        subprocess.run([shell, "-n", str(file)], check=True)
-        if shell == "fish":
-            asked = f"source {file}; complete -C 'ordercast cluster re'"
-            words = [shell, "--no-config", "-c", asked]
-            done = subprocess.run(words, capture_output=True, text=True, check=True)
-            assert sorted(done.stdout.split()) == ["recover", "restart"]
+    subprocess.run([needed(shell), "-n", str(file)], check=True)  # it reads it, and runs nothing
+    if shell == "fish":
+        asked = f"source {file}; complete -C 'ordercast cluster re'"
+        words = [shell, "--no-config", "-c", asked]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert sorted(done.stdout.split()) == ["recover", "restart"]
 
 
 def test_the_manual_page_has_every_verb_and_no_mistake_of_troff(
@@ -99,12 +98,7 @@ def test_the_manual_page_has_every_verb_and_no_mistake_of_troff(
     page.write_text(said(capsys, "man"), encoding="utf-8")
     source = page.read_text(encoding="utf-8")
     assert re.findall(r'^\.SH "(\w+)"$', source, re.MULTILINE) == [v.name.upper() for v in VERBS]
-    if shutil.which("groff") is not None:
-        done = subprocess.run(
-            ["groff", "-man", "-Tascii", "-ww", str(page)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stderr == ""
-        assert "--faults SPEC" in re.sub(r".\x08", "", done.stdout)
+    words = [needed("groff"), "-man", "-Tascii", "-ww", str(page)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "--faults SPEC" in re.sub(r".\x08", "", done.stdout)

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tools.setup import SYSTEM
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCRIPT = ROOT / "tools" / "setup.py"
+PACKAGES = [package for packages in SYSTEM.values() for package in packages]
 FULL_DISK = (
     "import shutil; u = shutil.disk_usage('.'); shutil.disk_usage = lambda _: u._replace(free=0)"
 )
@@ -139,7 +142,7 @@ def stamp_as_ready(checkout: Path) -> None:
 
 def test_a_second_run_does_nothing(checkout: Path) -> None:
     stamp_as_ready(checkout)
-    for name in ("chromium", "gcc"):
+    for name in SYSTEM:
         command(checkout, name, ["exit 0"])
     result = run(checkout, "setup")
     assert (result.returncode, result.stderr, result.stdout) == (0, "", "")
@@ -186,9 +189,9 @@ def test_root_installs_the_packages_that_tests_need(checkout: Path) -> None:
     done = provided(checkout, root=True)
     assert done.returncode == 0, done.stderr
     assert log.read_text().splitlines()[0] == "update"
-    assert log.read_text().splitlines()[1].endswith("chromium gcc libc6-dev")
+    assert log.read_text().splitlines()[1].endswith(" ".join(PACKAGES))
     log.unlink()
-    for name in ("chromium", "gcc"):
+    for name in SYSTEM:
         command(checkout, name, ["exit 0"])
     assert provided(checkout, root=True).returncode == 0
     assert not log.exists(), "it is there already"
@@ -200,7 +203,7 @@ def test_a_missing_package_fails_only_where_ci_is_true(checkout: Path) -> None:
     assert "tests that need it are skipped" in done.stderr
     done = provided(checkout, root=False, ci=True)
     assert done.returncode == 1
-    assert "chromium gcc libc6-dev is missing" in done.stderr
+    assert f"{' '.join(PACKAGES)} is missing" in done.stderr
     command(checkout, "apt-get", ["exit 100"])
     assert provided(checkout, root=True, ci=True).returncode == 1
     assert "could not install" in provided(checkout, root=True).stderr

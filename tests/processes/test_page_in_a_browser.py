@@ -19,7 +19,8 @@ from ordercast.sim.trace.space_time import message_key
 from ordercast.studies.catalogue import CATALOGUE
 from processes.daemons import Daemons, up
 from support.cases.stream_figures import write_figures
-from support.harness.browser import browsing, chromium, listen
+from support.harness.browser import browsing, listen
+from support.harness.commands import needed
 
 GROUPS = {
     "alpha": ["a", "b", "c"],
@@ -32,7 +33,7 @@ SOON_MS = 20_000
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
-    chromium()
+    needed("chromium")
     place = tmp_path_factory.mktemp("page")
     with up(place, groups=GROUPS, in_process=True, durability="os") as daemons:
         for group in GROUPS:
