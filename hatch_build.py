@@ -1,17 +1,38 @@
 """What the package is built with beside its source: a README whose links work elsewhere, and pages.
 
 In the checkout README's links are relative. On an index page they lead to the address of the
-project that pyproject.toml names as `Source`.
+project that pyproject.toml names as `Source`. As long as that is a reserved name, where nothing
+is, the pages are named as the reader has them.
 """
 
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-_LINK = re.compile(r"\]\((?!\w+://|#)")  # a relative target of a link or picture
+_LINK = re.compile(
+    r"(!?)\[([^\]]*)\]\((?!\w+://|#)([^)]+)\)"
+)  # a link or picture: its target is relative
+_PAGE = re.compile(r"docs/([\w-]+)\.md(#.*)?")
+
+
+def for_index(text: str, source: str) -> str:
+    """README as an index page shows it."""
+    reserved = str(urlsplit(source).hostname).endswith(".example")
+
+    def elsewhere(link: re.Match[str]) -> str:
+        picture, words, target = link.groups()
+        if not reserved:
+            return f"{picture}[{words}]({source}/{target})"
+        if picture:
+            return "(`ordercast demo` draws it.)"
+        page = _PAGE.fullmatch(target)
+        return f"{words} (`ordercast docs {page[1]}`)" if page else words
+
+    return _LINK.sub(elsewhere, text)
 
 
 class ReadmeHook(MetadataHookInterface):
@@ -19,10 +40,9 @@ class ReadmeHook(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
-        base = f"]({metadata['urls']['Source']}/"
         metadata["readme"] = {
             "content-type": "text/markdown",
-            "text": _LINK.sub(lambda _: base, text),
+            "text": for_index(text, metadata["urls"]["Source"]),
         }
 
 

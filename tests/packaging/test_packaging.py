@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 import ordercast
+from hatch_build import for_index
+from ordercast.cli.docs import pages
 from ordercast.net.cluster.file import read_cluster
 from support.harness.commands import needed
 
@@ -64,17 +66,27 @@ def test_the_metadata_says_who_where_and_what(metadata: Message) -> None:
     assert needs.pop("all") == set().union(*needs.values())
 
 
-def test_links_of_the_readme_work_on_an_index_and_in_the_checkout(metadata: Message) -> None:
-    source = dict(str(url).split(", ") for url in metadata.get_all("Project-URL", []))["Source"]
-    text = metadata.get_payload()
-    assert isinstance(text, str)
-    targets = re.findall(r"\]\(([^)]+)\)", text)
+def test_links_of_the_readme_work_on_an_index_and_in_the_checkout() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    source = "https://forge.test/ordercast"
+    targets = re.findall(r"\]\(([^)]+)\)", for_index(text, source))
     assert len(targets) > 20
     for target in targets:
         assert re.match(r"https?://|#", target), target
         if target.startswith(source):
             path = target.removeprefix(f"{source}/").partition("#")[0]
             assert (ROOT / path).exists(), target
+
+
+def test_without_an_address_an_index_names_pages_as_the_reader_has_them(metadata: Message) -> None:
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        assert re.match(r"https?://|#", target), target
+        assert ".example" not in target
+    named = set(re.findall(r"`ordercast docs (\w[\w-]*)`", text))
+    assert len(named) > 20
+    assert named <= set(pages())
 
 
 def test_the_wheel_is_the_source_with_its_pages(dist: Path) -> None:
