@@ -135,7 +135,7 @@ def test_what_is_installed_by_pip_runs_without_extras(dist: Path, tmp_path: Path
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     unit = (DEPLOY / "ordercast@.service").read_text(encoding="utf-8")
     assert "ordercast node /etc/ordercast/cluster.toml --site %i" in unit
-    instance = tmp_path / "ordercast@a.service"
+    instance = tmp_path / "ordercast@.service".replace("@", "@a")
     shutil.copy(DEPLOY / "ordercast@.service", instance)
     words = [needed("systemd-analyze"), "--man=no", "verify", str(instance)]
     done = subprocess.run(words, capture_output=True, text=True)

@@ -108,7 +108,8 @@ class Engine:
     ) -> None:
         """`attempt`: of its deliveries. `remember` is called with batches that the log forgets.
         `inside`: the site is in the domain. `excludes`: sites may be excluded; None: by policy.
-        `durable`: the driver writes records. If it does not, none is made, and no frame waits."""
+        `durable`: the driver writes records. If it does not, only that of the Close is made, and no
+        frame waits."""
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
         info = protocol_named(protocol)
@@ -453,6 +454,8 @@ class Engine:
         if batch.incarnation == CLOSING:
             if held is None:
                 self._hold_close(entry, children)
+            if not self._durable:  # whoever looks on sees by it when a site has closed
+                self._persist.append(entry)
             self._happens(states.CLOSE_LOGGED)
             return
         copy = mine and batch.requests is not None and not self.marks.keeps(batch)

@@ -44,9 +44,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return  # the process that hands out the tests looks, when all have ended
     now = {each.name for each in session.config.rootpath.iterdir()}
     before: set[str] = session.config.stash[_checkout]
-    left = sorted(
-        name for name in now - before - {"build", "dist", "out"} if not name.startswith(".")
-    )
+    made = now - before - {"__pycache__", "build", "dist", "out"}
+    left = sorted(name for name in made if not name.startswith("."))
     if left:
         print(f"\ntests left in the checkout: {', '.join(left)}", file=sys.stderr)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
