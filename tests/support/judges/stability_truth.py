@@ -91,6 +91,12 @@ def watched() -> Iterator[Truth]:
     """Every site that is made here is watched."""
     truth = Truth()
     site_settle, gate_settle, fold = Engine.settle, Gate.settle, PassedBatches._fold
+    site_persist = Engine.persist
+
+    def persist(self: Engine, record: Any) -> None:
+        if not self._durable:  # no records are made: what is logged counts at once
+            truth.note(self.name, self.structure.epoch, [record])
+        site_persist(self, record)
 
     def settle(self: Engine, groups: Sequence[str]) -> None:
         for group in groups:
@@ -118,6 +124,7 @@ def watched() -> Iterator[Truth]:
 
     with ExitStack() as stack:
         for owner, name, instead in (
+            (Engine, "persist", persist),
             (Engine, "settle", settle),
             (Gate, "settle", through_the_gate),
             (PassedBatches, "_fold", forget),
