@@ -2,6 +2,7 @@
 lost stores, each is delivered once and in order."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +16,9 @@ from ordercast.model.epochs import CLIENT_WINDOW, RemoveProducer
 from ordercast.model.errors import Error, Expired
 from ordercast.model.messages import MARK_BITS
 from ordercast.net.client.client import Client
+from ordercast.net.replica.replica import Replica
 from ordercast.net.site.node import site_of
+from ordercast.net.store.writer import Writer
 from support.clusters.served import served
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -51,6 +54,29 @@ async def test_a_client_moves_at_once_and_each_request_is_delivered_once_and_in_
         await (await remote.multicast("alpha", b"61")).stable()
         for site in "abc":
             assert await delivered(running, site, b"61") == numbered(range(62))
+
+
+@in_loop
+async def test_a_replica_gets_its_results_though_its_daemon_is_killed(tmp_path: Path) -> None:
+    """The daemon is killed when others have a command that its own slow disk does not have."""
+    commit = Writer._commit
+
+    def slow(self: Writer, *given: Any) -> Any:
+        time.sleep(0.05)
+        return commit(self, *given)
+
+    async with running_three(tmp_path) as running, client(running, "a") as remote:
+        await remembered(remote)
+        async with Replica(remote, "alpha", lambda command, _: command) as replica:
+            for turn in range(6):
+                with patch.object(Writer, "_commit", slow):
+                    commands = [b"%d %d" % (turn, number) for number in range(5)]
+                    tasks = [asyncio.create_task(replica.submit(each)) for each in commands]
+                    await asyncio.sleep(0.03 * turn)
+                    await running.kill("a")
+                await running.start("a")
+                async with asyncio.timeout(20):
+                    assert await asyncio.gather(*tasks) == commands
 
 
 @in_loop

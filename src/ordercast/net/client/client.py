@@ -616,6 +616,12 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         body = await self._ask(number, TimesRequest(number, start))
         return msgspec.json.decode(body, type=list[tuple[int, int, int]])
 
+    def keep_seqs(self) -> None:
+        """For `Replica`, which finds results by seq: what is sent from now on has one seq, however
+        often it is repeated. So it is repeated to a daemon that has its site's store, and to no
+        other one."""
+        self._outgoing.keeps_seqs = True
+
     async def exchange_digests(
         self, group: Group, digest: ReplicaDigest | None, alarm: str
     ) -> list[tuple[Site, ReplicaDigest]]:

@@ -70,6 +70,7 @@ class ClientOutgoing:
         # By producer and group: the number of its last message that was not rejected.
         self._produced: dict[tuple[str, Group], int] = {}
         self._takes_stamps = False  # the daemon knows stamps
+        self.keeps_seqs = False  # nothing is stamped
         self.marks: dict[Group, int] = {}  # of groups that remember clients
         # By group: the number of the last stamped request that was not rejected, and its stamp.
         self._stamped: dict[Group, tuple[int, int]] = {}
@@ -158,7 +159,7 @@ class ClientOutgoing:
     def _stamp(self, sent: ClientRequest) -> None:
         """If its group remembers clients, it can be sent again anywhere. Stamps never go back,
         though a daemon may lag behind the one before."""
-        mark = self.marks.get(sent.target, 0) if not sent.sites else 0
+        mark = 0 if sent.sites or self.keeps_seqs else self.marks.get(sent.target, 0)
         if mark:
             sent.after, stamp = self._stamped.get(sent.target, (0, 0))
             sent.stamp = max(mark, stamp)

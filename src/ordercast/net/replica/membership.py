@@ -45,6 +45,7 @@ class ReplicaHost(Protocol):
 class RemoteSite(Protocol):
     """A node in a daemon. The daemon has the connections to the other sites."""
 
+    def keep_seqs(self) -> None: ...
     async def exchange_digests(
         self, group: Group, digest: ReplicaDigest | None, alarm: str
     ) -> list[tuple[Site, ReplicaDigest]]: ...
@@ -83,6 +84,8 @@ class ReplicaGroup:
             )
 
     def enter(self) -> None:
+        if isinstance(self._node, RemoteSite):
+            self._node.keep_seqs()
         if self._handover is not None and self._hooks is not None:
             self._handover.gives(self._group, more=1)
 
