@@ -619,7 +619,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     def keep_seqs(self) -> None:
         """For `Replica`, which finds results by seq: what is sent from now on has one seq, however
         often it is repeated. So it is repeated to a daemon that has its site's store, and to no
-        other one."""
+        other one. Raises nothing."""
         self._outgoing.keeps_seqs = True
 
     async def exchange_digests(
