@@ -17,7 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ordercast.model.errors import Error
 from ordercast.net.client.client import Client, connect
+from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from support.clusters.node_processes import NodeProcesses
@@ -219,13 +221,25 @@ async def _until_done(query: _Query, batches: int, found: StreamResult) -> None:
         await asyncio.sleep(0.05)
 
 
+async def _first(client: Client) -> ClientReceipt:
+    """The first message of the producer. It is refused until the cluster is founded; then the same
+    number comes next."""
+    while True:
+        try:
+            receipt = await client.produce("sender", 1, "alpha", [b"1"])
+            await receipt.stable()
+            return receipt
+        except Error:
+            await asyncio.sleep(0.05)
+
+
 async def _send(client: Client, case: StreamCase, over: asyncio.Event, found: StreamResult) -> None:
     """Numbers, as a producer: its own daemon is killed, too."""
-    number, receipt = 0, None
+    number, receipt = 1, await _first(client)
+    found.counts["sent"] = number
     while not over.is_set():
         number += 1
         receipt = await client.produce("sender", number, "alpha", [str(number).encode()])
         found.counts["sent"] = number
         await asyncio.sleep(case.rate_s)
-    if receipt is not None:
-        await receipt.stable()
+    await receipt.stable()
