@@ -1,19 +1,26 @@
 """The package as it is published, and the files of `deploy`, checked without a network."""
 
+import contextlib
+import functools
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 import zipfile
+from collections.abc import Iterator
 from email.message import Message
 from email.parser import Parser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import msgspec
 import pytest
 import yaml
+from readme_renderer.markdown import render
 
 import ordercast
 from hatch_build import for_index
@@ -66,16 +73,38 @@ def test_the_metadata_says_who_where_and_what(metadata: Message) -> None:
     assert needs.pop("all") == set().union(*needs.values())
 
 
-def test_links_of_the_readme_work_on_an_index_and_in_the_checkout() -> None:
+def test_links_and_pictures_of_the_readme_work_on_an_index_page() -> None:
+    """Drawn as an index draws it; the checkout, served here, is what its address leads to."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    source = "https://forge.test/ordercast"
-    targets = re.findall(r"\]\(([^)]+)\)", for_index(text, source))
-    assert len(targets) > 20
-    for target in targets:
-        assert re.match(r"https?://|#", target), target
-        if target.startswith(source):
-            path = target.removeprefix(f"{source}/").partition("#")[0]
-            assert (ROOT / path).exists(), target
+    with served(ROOT) as address:
+        page = render(for_index(text, address)) or ""
+        links = re.findall(r'<a [^>]*href="([^"#][^"]*)"', page)
+        pictures = re.findall(r'<img [^>]*src="([^"]+)"', page)
+        assert len(links) > 20
+        assert len(pictures) == text.count("![") > 0
+        ours = [target for target in links if target.startswith(address)]
+        assert len(ours) == len(links) - len(re.findall(r"\]\(https?://", text))
+        for target in ours + pictures:
+            with urlopen(target) as answer:  # raises where nothing is
+                is_picture = answer.headers["Content-Type"].startswith("image/")
+                assert is_picture is (target in pictures), target
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Nothing is told."""
+
+    handler = functools.partial(Handler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            serving.join()
 
 
 def test_without_an_address_an_index_names_pages_as_the_reader_has_them(metadata: Message) -> None:

@@ -307,7 +307,10 @@ def test_what_was_sent_is_exported_and_judged(tmp_path: Path, protocol: str) -> 
     assert (verdict["ok"], verdict["rows"], verdict["informative"]["pending"]) == (True, 3600, 0)
 
 
-def test_a_cluster_in_the_foreground_ends_with_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_cluster_in_the_foreground_ends_with_ctrl_c(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     daemons = Daemons(tmp_path)
     running = daemons.start("cluster", "up", "cluster.toml")
     try:
@@ -320,12 +323,14 @@ def test_a_cluster_in_the_foreground_ends_with_ctrl_c(tmp_path: Path) -> None:
         assert running.stderr is not None
         noticed = "site c has ended (it was ended by SIGKILL)"
         assert any(noticed in line for line in running.stderr)  # ends at the first of them
-        running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
+        running.send_signal(number)
+        _, told = running.communicate(timeout=60)
     finally:
         running.kill()
         daemons.run("cluster", "down", "cluster.toml")
-    assert running.returncode == 0
+    assert running.returncode == code
+    own = [line for line in told.splitlines() if " INFO " not in line]  # the sites log there too
+    assert own == ["stopping"]
     assert not any(is_running(pid) for pid in pids.values())
     assert not list(daemons.dir.glob("[ab].pid"))
 

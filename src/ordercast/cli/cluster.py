@@ -8,7 +8,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.command import GOOD, INCOMPLETE, MISTAKE, UsageError, complain, print_json
+from ordercast.cli.command import (
+    GOOD,
+    INCOMPLETE,
+    INTERRUPTED,
+    MISTAKE,
+    UsageError,
+    complain,
+    print_json,
+)
 from ordercast.cli.destination import dir_argument, local_destination
 from ordercast.cli.runtime import action_and_cluster, elsewhere, new_argument, say
 from ordercast.model.errors import ConfigError
@@ -145,13 +153,18 @@ def _print_started(
 
 
 def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Child]") -> int:
-    """Wait for Ctrl-C or SIGTERM. A site that ends is named; another command may restart it."""
+    """Wait for Ctrl-C, or for SIGTERM, after which all is good. A site that ends is named; another
+    command may restart it."""
     from ordercast.net.cluster import processes
 
-    def interrupt(*_: Any) -> None:
+    code_at_end = INTERRUPTED
+
+    def terminate(*_: Any) -> None:
+        nonlocal code_at_end
+        code_at_end = GOOD
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, terminate)
     gone: dict[str, None] = {}
     try:
         while len(gone) < len(started) or processes.all_running(cluster, directory):
@@ -167,7 +180,7 @@ def _attend(cluster: "Cluster", directory: Path, started: "dict[str, Child]") ->
         say("stopping")
         processes.stop(processes.all_running(cluster, directory))
         processes.abandon(started.values())
-        return GOOD
+        return code_at_end
 
 
 def _down(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:

@@ -2,10 +2,11 @@
 
 import argparse
 import logging
+import signal
 import time
 from typing import Any
 
-from ordercast.cli.command import GOOD, MISTAKE, UsageError, one_of
+from ordercast.cli.command import GOOD, INTERRUPTED, MISTAKE, UsageError, one_of
 from ordercast.cli.runtime import cluster_arguments, cluster_of, new_argument, print_line
 from ordercast.model.errors import Error
 from ordercast.model.names import require_name
@@ -74,14 +75,14 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args.site, form, args.log_level, log_file(directory, args.site))
     tell = _tell if args.json else _ignore
     try:
-        run_daemon(cluster, args.site, directory, tell, late, new=args.new)
+        got = run_daemon(cluster, args.site, directory, tell, late, new=args.new)
     except Error as error:
         if form != "json":
             raise
         # Its last words are a line of the log too.
         logging.getLogger("ordercast.net.daemon").critical("%s", error)
         return MISTAKE
-    return GOOD
+    return INTERRUPTED if got == signal.SIGINT else GOOD
 
 
 def _tell(kind: str, detail: dict[str, Any]) -> None:

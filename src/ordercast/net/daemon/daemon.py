@@ -59,15 +59,15 @@ def run_daemon(
     late: LateSite | None = None,
     *,
     new: bool = False,
-) -> None:
-    """Serve until SIGTERM or SIGINT. An error is one line, and the site's store is closed before it
-    is raised. `new`: as for `Node.open`."""
+) -> signal.Signals | None:
+    """Serve until SIGTERM or SIGINT, and return which. An error is one line, and the site's store
+    is closed before it is raised. `new`: as for `Node.open`."""
     late = late or LateSite()
     if not late.address:
         require_site(cluster, site, directory)
     make_directory(directory)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(cluster, site, directory, tell, late, new))
+        return runner.run(_serve(cluster, site, directory, tell, late, new))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -82,11 +82,17 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(
     cluster: Cluster, site: Site, directory: Path, tell: OnEvent, late: LateSite, new: bool
-) -> None:
+) -> signal.Signals | None:
     stopped = asyncio.Event()
+    got: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        got.append(number)
+        stopped.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, stop, number)
     node = await open_site(cluster, site, directory, new=new, embedded=False, address=late.address)
     unflushed = ""
     try:
@@ -113,6 +119,7 @@ async def _serve(
         _log.info("stopped at position %d", node.stream.delivered)
     if node.failed:
         raise Error(node.failed)
+    return got[0] if got else None
 
 
 async def _open_faces(
