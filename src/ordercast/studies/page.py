@@ -201,11 +201,16 @@ def _numbers(results: Results) -> list[str]:
         cells = [str(config.get(name, "")) for name in results.parameters]
         for name in measures:
             row = rows.get(name)
-            mean = "" if row is None or row.mean is None else f"{row.mean:,.4g}"
-            cells.append(f"{mean} ± {row.ci95:.2g}" if mean and row and row.ci95 else mean)
+            mean = "" if row is None or row.mean is None else _rounded(row.mean, 4)
+            cells.append(f"{mean} ± {_rounded(row.ci95, 2)}" if mean and row and row.ci95 else mean)
         lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     lines.append("</tbody></table></div></details>")
     return lines
+
+
+def _rounded(value: float, digits: int) -> str:
+    """With at least so many digits, and no power of ten but for what is very small or large."""
+    return f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e12 else f"{value:,.{digits}g}"
 
 
 def _text(words: str) -> str:
