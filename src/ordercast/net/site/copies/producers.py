@@ -50,6 +50,7 @@ class ProducerSender:
         `multicast_many`; ConfigError also if the cluster takes no more producers."""
         producer, number = name
         require_producer(group, producer, number)
+        self._sender.require_open(group, subject)
         pair = (producer, group)
         before = self._failures[pair]
         try:

@@ -30,8 +30,11 @@ TicketGiver = Callable[[str, Group, str], Awaitable[int]]
 """Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
 
 
+AGAIN_S = 10.0  # after this time a window that was not given is asked for again
+
+
 class RepeatSender:
-    """`_asked` has the groups whose window was asked for in this run."""
+    """`_asked` has the groups whose window was asked for, and not in vain long ago."""
 
     def __init__(
         self, core: Member, sender: SiteSender, ticket: TicketGiver, doubts: Doubts
@@ -84,6 +87,8 @@ class RepeatSender:
             await self._ticket(CLIENT_WINDOW, group, REPEATS)
         except Error as error:  # then the daemon alone knows what it has taken
             _log.info("group %s does not remember clients: %s", group, error)
+            await asyncio.sleep(AGAIN_S)
+            del self._asked[group]
 
     async def send(
         self,
