@@ -1,6 +1,7 @@
 """A cluster is where its file is, wherever one stands; no second one is founded silently."""
 
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -40,6 +41,16 @@ def test_what_init_says_is_typed_and_from_elsewhere_it_is_the_same_cluster(
         monkeypatch.chdir(away)
         file = "../here/cluster.toml"
         assert main(["send", file, "all", "from away"]) == 0
+        shutil.copy(file, "copy.toml")  # it stands for another place
+        for options in ([], ["--new"]):
+            capsys.readouterr()
+            assert main(["cluster", "up", "copy.toml", "--detach", *options]) == 2
+            told = capsys.readouterr().err
+            assert "no store of site 'a' of cluster 'demo', and the site cannot listen on" in told
+            assert len(told.splitlines()) == 1
+        assert main(["node", "copy.toml", "--site", "b"]) == 2
+        assert "does it run from another directory?" in capsys.readouterr().err
+        assert not [path for path in away.rglob("*") if path.is_file() and path.suffix != ".toml"]
     finally:
         assert run(here, *down) == "stopped: a, b, c\n"
     for options, variable in ((["--dir", "data"], ""), ([], str(away / "data"))):

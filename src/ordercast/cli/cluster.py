@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     from ordercast.net.cluster import processes
-    from ordercast.net.store.places import require_place
+    from ordercast.net.store.places import require_free, require_place
 
     there = processes.all_running(cluster, directory)
     if there:
@@ -105,6 +105,7 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     here = processes.sites_here(cluster, directory)
     sites = [site for site in here if not processes.is_retired(directory, site)]
     require_place(cluster, sites, directory, new=args.new)
+    require_free(cluster, sites, directory)
     started = processes.start(cluster, sites, directory, detached=args.detach, new=args.new)
     try:
         processes.wait_ready(started, directory)

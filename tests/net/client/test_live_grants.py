@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.model.epochs import AddGroup, Grant, JoinGroup
+from ordercast.model.epochs import AddGroup, AddProducer, Grant, JoinGroup
 from ordercast.model.errors import ConfigError, NotGranted
 from ordercast.model.grants import CLIENT, ClientSubject
 from ordercast.model.messages import Delivery
@@ -167,6 +167,29 @@ async def test_the_manager_asks_for_the_grant_of_whoever_wants_a_change(
             with pytest.raises(ConfigError, match=f"{who} has no grant admin:"):
                 await changes.change(edits, name, subject)
         assert list(site_of(a).core.layout.groups) == ["alpha", "beta", "gamma"]
+
+
+@in_loop
+async def test_who_may_send_needs_no_other_grant_for_numbers_ids_and_repeats(
+    tmp_path: Path, certs: Path
+) -> None:
+    """The site asks for what that needs, and has no grant of its own."""
+    table = {"socket": ["admin:*"], "client:other": ["send:alpha"], "site:c": ["send:beta"]}
+    async with opened(tmp_path, certs, table) as running, client(running, certs) as other:
+        await (await other.multicast("alpha", b"one")).stable()
+        await (await other.produce("sink", 1, "alpha", [b"two"])).stable()
+        await (await other.multicast("alpha", b"three", id="order-17")).stable()
+        await until(lambda: len(site_of(running.cluster["b"]).core.layout.producers) == 3)
+        for pair in (("+clients", "alpha"), ("+ids", "alpha"), ("sink", "alpha")):
+            assert pair in site_of(running.cluster["b"]).core.layout.producers
+        with pytest.raises(NotGranted, match="site:b has no grant send:beta"):
+            await running.cluster["b"].produce("sink", 1, "beta", [b"four"])
+        changes = site_of(running.cluster["b"]).changes  # a program that does not look
+        with pytest.raises(ConfigError, match="site:b has no grant send:beta"):
+            await changes.change((AddProducer("sink", "beta"),), "of the site", None)
+        with pytest.raises(ConfigError, match="client:other has no grant send:beta"):
+            await changes.change((AddProducer("sink", "beta"),), "of a client", OTHER)
+        await (await running.cluster["c"].produce("sink", 1, "beta", [b"five"])).stable()
 
 
 @in_loop

@@ -9,6 +9,7 @@ import pytest
 import ordercast
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
+from ordercast.model.epochs import RemoveProducer
 from ordercast.net.export.history import export
 from ordercast.net.site.node import site_of
 from support.clusters.excluding import (
@@ -368,3 +369,28 @@ async def test_a_cold_start_with_a_torn_store_goes_on_without_its_past(tmp_path:
         payloads = [item.payload for item in await collected(cluster["a"], 2, start=1)]
         assert payloads == [b"one", b"two"]
         assert [item.payload for item in await collected(node, 1, start=1)] == [b"two"]
+
+
+@in_loop
+async def test_behind_a_message_of_a_removed_producer_others_go_on() -> None:
+    """The epoch ends before either has its place; the producer of the first is gone by then."""
+    async with cluster_of(None) as cluster:
+        root = root_of(cluster)
+        others = [site for site in "abc" if site != root]
+        node = cluster[others[0]]
+        await (await node.produce("sink", 1, "alpha", [b"1"])).stable()
+        if site_of(cluster[root]).core.manager.leads:  # then another site must, to be quick
+            cluster.split([root], others)
+            await (await node.multicast("alpha", b"without the root")).stable()
+            cluster.heal()
+            await all_back(cluster)
+        cluster.split([root], others)
+        gone = await node.produce("sink", 2, "alpha", [b"2"])
+        rest = await node.multicast("alpha", b"rest")
+        waiting = [asyncio.ensure_future(receipt.stable()) for receipt in (gone, rest)]
+        await cluster[others[1]].change(RemoveProducer("sink"))
+        refused, reached = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(refused, ordercast.UnknownGroup)
+        assert reached is None
+        with pytest.raises(ordercast.UnknownGroup):
+            await gone.stable()

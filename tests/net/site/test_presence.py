@@ -12,7 +12,7 @@ import pytest
 
 import ordercast
 from ordercast.cli.status import as_table
-from ordercast.model.errors import ConfigError, NotInMajority
+from ordercast.model.errors import ConfigError, NotInMajority, UnknownGroup
 from ordercast.net.client.overview import overview
 from ordercast.net.cluster.certificates import make_site_certificate, read_authority
 from ordercast.net.daemon.metrics import exposition
@@ -55,6 +55,40 @@ async def test_a_cluster_that_waits_for_its_founding_says_whom_to_start(tmp_path
         assert troubles(status_of(site_of(nodes["a"])))[0] == cause
         with pytest.raises(NotInMajority, match=cause):
             await nodes["a"].multicast("alpha", b"x")
+        with pytest.raises(NotInMajority, match=cause):
+            await nodes["a"].produce("sink", 1, "alpha", [b"x"])
+
+
+@pytest.mark.parametrize("policy", ["exclude", "wait"])
+def test_what_needs_a_feature_waits_for_the_founding(tmp_path: Path, policy: str) -> None:
+    """Before it nobody knows the features, and nobody may say that one is missing."""
+
+    @in_loop
+    async def run() -> None:
+        options = {"durability": "os", "on_failure": policy}
+        path = write_cluster(tmp_path, GROUPS, options, tls=False)
+        async with AsyncExitStack() as stack:
+            node = ordercast.Node.open
+            nodes = {s: await stack.enter_async_context(node(path, s, dir=tmp_path)) for s in "ab"}
+            sends = [
+                asyncio.ensure_future(call)
+                for call in (
+                    nodes["a"].produce("sink", 1, "alpha", [b"produced"]),
+                    nodes["a"].multicast("alpha", b"with an id", id="one"),
+                    nodes["b"].multicast("alpha", b"with a header", {"key": b"value"}),
+                )
+            ]
+            with pytest.raises(UnknownGroup):
+                await nodes["a"].produce("sink", 1, "alhpa", [b"x"])
+            mark = asyncio.ensure_future(nodes["b"].id_mark("alpha"))
+            await asyncio.sleep(0.3)
+            assert not any(call.done() for call in (*sends, mark))
+            await stack.enter_async_context(node(path, "c", dir=tmp_path))
+            for receipt in await asyncio.gather(*sends):
+                await receipt.stable()
+            await mark
+
+    run()
 
 
 @in_loop

@@ -84,10 +84,9 @@ def test_what_is_refused_raises_at_once_and_later_and_other_messages_go_on() -> 
         waiting = [asyncio.ensure_future(receipt.ordered()) for receipt in receipts[1:]]
         other = asyncio.ensure_future(Receipt(first, "beta", 1).ordered())
         await turns()
-        second = first.refuse({"alpha": 2})
-        assert stages.update(
-            [StageReached(REFUSED, "alpha", 2, 1), StageReached(REFUSED, "alpha", 3, 1)]
-        )
+        second = first.refuse([("alpha", range(2, 9))])
+        stages.cut("alpha", 2)
+        assert stages.update([StageReached(REFUSED, "alpha", 2, 2)])
         await turns()
         for task in waiting:
             assert isinstance(task.exception(), UnknownGroup)
@@ -99,11 +98,37 @@ def test_what_is_refused_raises_at_once_and_later_and_other_messages_go_on() -> 
         assert not stages.reached("accepted", "alpha", 3)
         with pytest.raises(UnknownGroup, match="message 2 to alpha was not sent"):
             await receipts[1].accepted()
-        third = second.refuse({"beta": 1})
+        third = second.refuse([("beta", range(1, 9))])
         with pytest.raises(UnknownGroup):
             await Receipt(first, "beta", 1).ordered()
         stages.update([StageReached("ordered", "beta", 1, 1)])
         await Receipt(third, "beta", 1).ordered()
         await other
+
+    loops.run(run())
+
+
+def test_behind_a_refused_batch_others_go_on_and_it_never_counts_as_sent() -> None:
+    async def run() -> None:
+        stages = Stages()
+        source = ReceiptSource(stages.wait)
+        receipts = [Receipt(source, "alpha", seq) for seq in (1, 2, 3, 4)]
+        stages.update([StageReached("accepted", "alpha", 1, 4)])
+        waiting = [asyncio.ensure_future(receipt.stable()) for receipt in receipts]
+        await turns()
+        waiting[3].cancel()
+        later = source.refuse([("alpha", range(2, 3))])  # its producer was removed
+        stages.refuse("alpha", range(2, 3))
+        stages.update([StageReached(REFUSED, "alpha", 2, 1)])
+        await turns()
+        assert [task.done() for task in waiting] == [False, True, False, True]
+        assert isinstance(waiting[1].exception(), UnknownGroup)
+        await Receipt(later, "alpha", 3).accepted()
+        for stage in ("ordered", "stable"):
+            stages.update([StageReached(stage, "alpha", 1, 1), StageReached(stage, "alpha", 3, 2)])
+        await asyncio.gather(waiting[0], waiting[2])
+        with pytest.raises(UnknownGroup):
+            await receipts[1].stable()
+        assert not stages._waiting
 
     loops.run(run())

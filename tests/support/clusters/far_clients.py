@@ -149,7 +149,7 @@ class FarRun:
         if again.wait(LIMIT_S) == 0:
             self.found.wrong.append("a revoked certificate was let in")
         add_client_certificates("trial", ["far"], self.place / "certs", renew=True)
-        return out["stable"], out["failed"], max([first, *out["stable"], *out["failed"]]) + 1
+        return out["stable"], out["failed"], out["next"]
 
     def _pid(self, site: str) -> int:
         return int((self.place / "stores" / f"{site}.pid").read_text().split()[0])

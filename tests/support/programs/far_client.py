@@ -85,7 +85,7 @@ async def main(addresses: str, cert: str, first: int) -> None:
         trying = asyncio.create_task(far.try_beta())
         why = await far.send()
         trying.cancel()
-        say("out", why=why, stable=far.stable, failed=far.failed)
+        say("out", why=why, stable=far.stable, failed=far.failed, next=far.next)
 
 
 if __name__ == "__main__":

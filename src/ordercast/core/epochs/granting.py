@@ -11,6 +11,7 @@ from ordercast.core.epochs.layout import Layout
 from ordercast.core.senders import Senders, senders_by
 from ordercast.model.epochs import (
     AddGroup,
+    AddProducer,
     Edit,
     Grant,
     JoinGroup,
@@ -25,6 +26,8 @@ from ordercast.model.features import GRANTS
 from ordercast.model.grants import (
     ADMIN,
     EVERY,
+    SEND,
+    SITE,
     ClientSubject,
     Grants,
     grant_line,
@@ -93,8 +96,14 @@ def senders_in(layout: Layout, epoch: int) -> Senders | None:
 
 
 def needed_for(edits: Iterable[Edit]) -> list[tuple[str, Group]]:
-    """The grants that a change needs. What concerns no one group needs all of them."""
-    return [(ADMIN, edit.group if isinstance(edit, _OF_GROUPS) else EVERY) for edit in edits]
+    """The grants that a change needs. Who may send to a group may be a producer there. What
+    concerns no one group needs all of them."""
+    return [
+        (SEND, edit.group)
+        if isinstance(edit, AddProducer)
+        else (ADMIN, edit.group if isinstance(edit, _OF_GROUPS) else EVERY)
+        for edit in edits
+    ]
 
 
 def why_not_granted(layout: Layout, subject: ClientSubject, edits: Iterable[Edit]) -> str:
@@ -104,7 +113,12 @@ def why_not_granted(layout: Layout, subject: ClientSubject, edits: Iterable[Edit
         return ""
     try:
         for act, group in needed_for(edits):
-            layout.grants.require(subject, act, group)
+            if act == SEND and subject.kind == SITE:  # it may ask for its socket, or its clients
+                senders = senders_by(layout.grants.sends())
+                if senders is not None:
+                    senders.require(subject.name, group, ())
+            else:
+                layout.grants.require(subject, act, group)
     except NotGranted as error:
         return str(error)
     return ""

@@ -542,7 +542,9 @@ class Member:
                 self.flush.parked.append(batch)
                 continue
             except Error:
-                self.receipts.append(StageReached(REFUSED, batch.group, batch.seq, batch.count))
+                refused = (batch.group, batch.seq, batch.count)
+                self.receipts.append(StageReached(REFUSED, *refused))
+                self.window.refused.append(refused)
                 continue
             again.setdefault(domain.epoch, []).append(replace(batch, past=()))
         return again

@@ -50,6 +50,8 @@ class Window:
     def __init__(self, member: _Member) -> None:
         self._member = member
         self.given: dict[Group, int] = {}  # the last seq of messages that were lost with stores
+        # Own batches that no epoch takes, since this was last emptied: group, seq, count.
+        self.refused: list[tuple[Group, int, int]] = []
         self._skip = _unstored_by(member.options) * (member.boot - 1)
         # By group, the seqs that are skipped in this run: after the first number, up to the second.
         self._skipped: dict[Group, tuple[int, int]] = {}

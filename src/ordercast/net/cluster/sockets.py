@@ -1,5 +1,6 @@
-"""Unix sockets at paths, which are at most a hundred bytes and stay behind when a process dies; and
-closing a server, whatever it listens on, and how many may wait at it."""
+"""Unix sockets at paths, which are at most a hundred bytes and stay behind when a process dies;
+addresses that are taken; and closing a server, whatever it listens on, and how many may wait at it.
+"""
 
 import asyncio
 import contextlib
@@ -48,6 +49,20 @@ def answers(path: Path) -> bool:
         except OSError:
             return False
     return True
+
+
+def why_taken(address: tuple[str, int]) -> str:
+    """Why nobody can listen at this address now; empty: it is free."""
+    host, port = address
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, where in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(where)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return ""
 
 
 def share_of_files(most: int) -> int:

@@ -38,7 +38,7 @@ from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.running import CLOSE_S, RunningSite
 from ordercast.net.site.status import status_of
 from ordercast.net.site.stream import Batches, Deliveries
-from ordercast.net.store.places import note_place, require_place
+from ordercast.net.store.places import note_place, require_free, require_place
 
 _log = logging.getLogger("ordercast.net.node")
 
@@ -449,6 +449,7 @@ async def open_site(
     """Start a site of the file, or one with an address, on its store in this directory."""
     require_known(cluster, site, directory, address)
     require_place(cluster, [site], directory, new=new)
+    require_free(cluster, [site], directory)
     store = open_store(cluster, site, directory)
     if store.path is not None:
         note_place(cluster, directory)

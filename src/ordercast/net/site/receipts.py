@@ -1,14 +1,15 @@
 """Receipts: how far a message has come, without any work per message.
 
 Stages are reached in the order of seqs. So only the last seq is kept per stage and group, and a
-future only for receipts that somebody awaits. When a group is removed, messages that no epoch took
-are refused, and their seqs are given again if there is such a group again. So receipts ask a
-`ReceiptSource`, which knows what was refused since.
+future only for receipts that somebody awaits. When a group or a producer is removed, messages that
+no epoch took are refused. Later ones may go on, or, if there are none, their seqs may be given
+again. So receipts ask a `ReceiptSource`, which knows what was refused since.
 """
 
 import asyncio
+import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -40,8 +41,9 @@ class Receipt(msgspec.Struct, frozen=True, eq=False):
 
     async def accepted(self) -> None:
         """Wait until it is durable here: a restart of this site goes on with it. Raises
-        UnknownGroup (its group was removed, or the grant of its site withdrawn and the epoch ended,
-        before it had its place), or Error (the site is closed).
+        UnknownGroup (its group, its producer or what the group remembers of ids was removed, or the
+        grant of its site withdrawn and the epoch ended, before it had its place), or Error (the
+        site is closed).
         """
         await self._source.reached("accepted", self.group, self.seq)
 
@@ -62,19 +64,19 @@ class ReceiptSource:
 
     def __init__(self, reached: "Callable[[str, Group, int], Awaitable[None]]") -> None:
         self._reached = reached
-        self._refused: dict[Group, int] = {}  # the first seq, when its time was over
+        self._refused: Sequence[tuple[Group, range]] = ()  # when its time was over
         self._later: ReceiptSource | None = None
 
-    def refuse(self, refused: Mapping[Group, int]) -> "ReceiptSource":
-        """The messages from these seqs on will never be ordered; the source for later receipts."""
-        self._refused = dict(refused)
+    def refuse(self, refused: Sequence[tuple[Group, range]]) -> "ReceiptSource":
+        """Messages with these seqs will never be ordered. Returns the source for later receipts."""
+        self._refused = refused
         self._later = ReceiptSource(self._reached)
         return self._later
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
         at: ReceiptSource | None = self
         while at is not None:
-            if at._refused.get(group, seq + 1) <= seq:
+            if any(group == other and seq in seqs for other, seqs in at._refused):
                 raise refusal(group, seq)
             at = at._later
         await self._reached(stage, group, seq)
@@ -82,8 +84,8 @@ class ReceiptSource:
 
 def refusal(group: Group, seq: int) -> UnknownGroup:
     return UnknownGroup(
-        f"message {seq} to {group} was not sent: before it had its place that group was removed, or"
-        " the grant to send there withdrawn"
+        f"message {seq} to {group} was not sent: before it had its place that group (or its"
+        " producer) was removed, or the grant to send there withdrawn"
     )
 
 
@@ -145,8 +147,7 @@ class Stages:
         stable = False
         for receipt in receipts:
             stage, group = receipt.stage, receipt.group
-            if stage == REFUSED:
-                self.refuse(group, receipt.seq)
+            if stage == REFUSED:  # `refuse` was told when the layout changed
                 stable = True
                 continue
             if stage == DOUBTED:  # `net.site.copies` looks at it
@@ -162,19 +163,27 @@ class Stages:
                     self._release(stage, group, waiting, upto)
         return stable
 
-    def refuse(self, group: Group, first: int) -> None:
-        """Messages to the group from this seq on will never be ordered."""
+    def refuse(self, group: Group, seqs: range) -> None:
+        """Messages to the group with these seqs will never be ordered."""
         for stage in STAGES:
-            last = self._last[stage]
+            waiting = self._waiting.get((stage, group))
+            if waiting is None:
+                continue
+            for seq, future in waiting:
+                if seq in seqs and not future.done():
+                    future.set_exception(refusal(group, seq))
+            left = [entry for entry in waiting if entry[0] not in seqs]
+            waiting.clear()
+            waiting.extend(left)
+            if not left:
+                del self._waiting[stage, group]
+
+    def cut(self, group: Group, first: int) -> None:
+        """The same of all from this seq on; the next message may have this seq."""
+        self.refuse(group, range(first, sys.maxsize))
+        for last in self._last.values():
             if last.get(group, 0) >= first:
                 last[group] = first - 1
-            waiting = self._waiting.get((stage, group))
-            while waiting and waiting[-1][0] >= first:
-                seq, future = waiting.pop()
-                if not future.done():
-                    future.set_exception(refusal(group, seq))
-            if waiting is not None and not waiting:
-                del self._waiting[stage, group]
 
     def _release(
         self,

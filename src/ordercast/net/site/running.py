@@ -402,7 +402,6 @@ class RunningSite:
         """Now and then: fail the calls that wait for something that will not come."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
-        self.repeats.look()
         self.changes.look()
         self.permits.look(self.core.ungranted())
 
@@ -439,7 +438,6 @@ class RunningSite:
         self.passages.follow(layout, time.monotonic_ns(), time.time_ns())
         self.traffic.follow(layout.groups, self.core.incarnation)
         self.sender.follow()
-        self.repeats.look()
         news = self.presence.news()
         if news is not None and self.durable:
             self._events.append(news)

@@ -5,6 +5,7 @@ wait in line, how long they wait before they give up, and the receipts.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from time import time_ns
 
@@ -44,6 +45,7 @@ class SiteSender:
         self._wake = wake
         self._permits = permits
         self._line: dict[Turn, asyncio.Future[None]] = {}
+        self._not_ready: list[asyncio.Future[None]] = []
         self._closed: str | None = None
 
     # --- sending ----------------------------------------------------------------------------------
@@ -184,11 +186,24 @@ class SiteSender:
     def require_open(self, group: Group, subject: ClientSubject | None = None) -> None:
         """Raises an Error unless the site takes messages, and the subject may send to the group.
         `EVERY`: to listed sites."""
+        self._require_hope()
+        self._permits.require(subject or self._permits.own, SEND, group)
+
+    def _require_hope(self) -> None:
         if self._closed is not None:
             raise Error(self._closed)
         if self._presence.hopeless:
             raise NotInMajority(self._presence.why_not() or "")
-        self._permits.require(subject or self._permits.own, SEND, group)
+
+    async def ready(self) -> None:
+        """Wait until the site takes messages and the cluster is founded: before that it knows
+        neither the features of the cluster nor what its groups remember. Raises NotInMajority, or
+        Error (the site is closed)."""
+        while not (self.admission.founded and self.admission.open()):
+            self._require_hope()
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._not_ready.append(waiting)
+            await waiting
 
     def _no_room(self, extras: Extras) -> WindowFull | NotInMajority:
         why = self._presence.why_not()
@@ -223,6 +238,13 @@ class SiteSender:
             self.admission.leave_line(turn)
             self.grant()
 
+    def _look(self) -> None:
+        """The layout has changed; or there may be no hope of that."""
+        waiting, self._not_ready = self._not_ready, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
     def grant(self) -> None:
         """There may be room for those in line; or no hope of it."""
         if not self._line:
@@ -244,6 +266,7 @@ class SiteSender:
         self.admission.settle()  # nothing joins any more
         self._closed = why
         self._fail_line(Error(why))
+        self._look()
 
     # --- receipts ---------------------------------------------------------------------------------
 
@@ -282,18 +305,26 @@ class SiteSender:
         """Now and then: those who wait for room, or for a message of an earlier run that was never
         sent, are told once that is known."""
         self.grant()
+        self._look()
         for group in list(self._stages.doubted):
             last = self.admission.last_seq(group)
             if last is not None:
                 del self._stages.doubted[group]
-                self._stages.refuse(group, last + 1)
+                self._stages.cut(group, last + 1)
 
     def follow(self) -> None:
-        """The layout has changed: messages to a group that is gone are refused."""
-        refused = self.admission.follow()
-        for group, first in refused.items():
-            self._stages.refuse(group, first)
+        """The layout has changed: messages that no epoch takes any more are refused, and so are
+        reservations. Seqs of refused messages may be given again from now on, if there are no later
+        ones; the receipts of those ask another source."""
+        batches, self._core.window.refused = self._core.window.refused, []
+        refused = [(group, range(seq, seq + count)) for group, seq, count in batches]
+        for seqs in refused:
+            self._stages.refuse(*seqs)
+        for group, first in self.admission.follow().items():
+            self._stages.cut(group, first)
+            refused.append((group, range(first, sys.maxsize)))
         if refused:
             self.receipts = self.receipts.refuse(refused)
         self._stages.forget(self._is_needed)
         self.grant()
+        self._look()

@@ -4,7 +4,7 @@ A site without a store founds a cluster, or returns without its past. Nobody wan
 command was given another directory. So before a store is begun, the other known places are looked
 at: the directories that the cluster file stands for, those that were used with the file before
 (`places`, a file beside it), and the working directory, which was the default once. Where one of
-them has a store of the site, the new one is refused.
+them has a store of the site, the new one is refused. So it is if the site's address is taken.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from ordercast.net.cluster.directory import (
     read_own,
     replace_own,
 )
+from ordercast.net.cluster.sockets import why_taken
 from ordercast.net.store.file import connect_to_read
 from ordercast.net.store.rows import RESTORED
 
@@ -49,6 +50,22 @@ def require_place(
                 f"{directory}: has no store of site {site!r} of cluster {cluster.name!r}, but"
                 f" {there.parent} has: {_cures(there.parent)}; --new begins without it"
             )
+
+
+def require_free(cluster: Cluster, sites: Iterable[Site], directory: Path) -> None:
+    """ConfigError if one of the sites would begin a store here, and cannot listen: most likely it
+    runs already, from another directory. Nothing is made then."""
+    for site in sites:
+        config = cluster.sites.get(site)
+        if config is None or has_past(directory / f"{site}.db"):
+            continue
+        for host, port in filter(None, (config.address, config.clients, config.metrics)):
+            if wrong := why_taken((host, port)):
+                raise ConfigError(
+                    f"{directory}: has no store of site {site!r} of cluster {cluster.name!r}, and"
+                    f" the site cannot listen on {host}:{port} ({wrong}): does it run from another"
+                    " directory? Nothing was started"
+                )
 
 
 def elsewhere_told(cluster: Cluster, directory: Path) -> str:

@@ -50,6 +50,7 @@ class ProducerSender:
         `multicast_many`; ConfigError also if the cluster takes no more producers."""
         producer, number = name
         require_producer(group, producer, number)
+        self._sender.require_open(group, subject)
         pair = (producer, group)
         before = self._failures[pair]
         try:
@@ -66,14 +67,17 @@ class ProducerSender:
     async def ticket(self, producer: str, group: Group, feature: str = PRODUCERS) -> int:
         """The ticket of a producer at a group; it is asked for if there is none yet. Raises
         ConfigError also if not all sites have the feature."""
+        if not self._core.admission.founded:
+            self._core.domain(group, ())  # raises if there is none
+            await self._sender.ready()
         pair = (producer, group)
         found = self._core.layout.producers.get(pair)
         if found is None:
             if feature not in self._core.layout.features:
                 raise ConfigError(
-                    f"producer {producer!r}: not all sites have a program that knows {feature} yet"
+                    f"not all sites have a program that knows {feature} yet: see 'ordercast status'"
                 )
-            self._core.domain(group, ())  # raises if there is none
+            self._core.domain(group, ())
             await self._ask(AddProducer(producer, group))
             found = self._core.layout.producers.get(pair)
         if found is None:

@@ -30,8 +30,11 @@ TicketGiver = Callable[[str, Group, str], Awaitable[int]]
 """Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
 
 
+AGAIN_S = 10.0  # after this time a window that was not given is asked for again
+
+
 class RepeatSender:
-    """`_asked` has the groups whose window was asked for in this run."""
+    """`_asked` has the groups whose window was asked for, and not in vain long ago."""
 
     def __init__(
         self, core: Member, sender: SiteSender, ticket: TicketGiver, doubts: Doubts
@@ -41,12 +44,10 @@ class RepeatSender:
         self._ticket = ticket
         self._doubts = doubts
         self._asked: dict[Group, asyncio.Task[None]] = {}
-        self._waiting: list[asyncio.Future[None]] = []
 
     def close(self) -> None:
         for task in self._asked.values():
             task.cancel()
-        self.look()
 
     def marks(self) -> dict[Group, int]:
         """The groups that remember clients and have this site as a member, each with its mark,
@@ -86,6 +87,8 @@ class RepeatSender:
             await self._ticket(CLIENT_WINDOW, group, REPEATS)
         except Error as error:  # then the daemon alone knows what it has taken
             _log.info("group %s does not remember clients: %s", group, error)
+            await asyncio.sleep(AGAIN_S)
+            del self._asked[group]
 
     async def send(
         self,
@@ -99,7 +102,7 @@ class RepeatSender:
         `multicast_many`; Expired if the window was removed since; Error if this site cannot
         tell."""
         client, number, stamp = name
-        await self._until_open(group, subject)
+        await self._sender.ready()
         ticket = self._core.layout.producers.get((CLIENT_WINDOW, group), 0)
         if stamp >> MARK_BITS < ticket:
             raise expired(group)
@@ -118,21 +121,6 @@ class RepeatSender:
         return self._doubts.follow(
             receipt, lambda: self._was_told(group, requests), lambda: expired(group)
         )
-
-    async def _until_open(self, group: Group, subject: ClientSubject | None) -> None:
-        """A site that has just started does not know yet what its groups remember."""
-        while not self._sender.admission.open():
-            self._sender.require_open(group, subject)
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
-            await waiting
-
-    def look(self) -> None:
-        """The layout has changed; or now and then, because there may be no hope of that."""
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
 
     def _told(self, group: Group) -> ProducerMarks:
         """What the ends of epochs have told: all that a site knows which is in none."""
