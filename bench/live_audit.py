@@ -12,6 +12,7 @@ with the second of them to the line with the alert. Prints one JSON object.
 import argparse
 import json
 import os
+import pickle
 import random
 import resource
 import subprocess
@@ -70,23 +71,32 @@ class Load:
         return history
 
 
-def fold(rows: int, batch: int, sites: int, size: int) -> dict[str, object]:
-    load, live = Load(sites, size), LiveAudit()
-    live.add(History(groups=load.groups()))
+def fold(
+    rows: int, batch: int, sites: int, size: int, state: Path | None, seconds: float
+) -> dict[str, object]:
+    """With `state` it stops after so many seconds, and the next call goes on from that file."""
+    load, live, begun = Load(sites, size), LiveAudit(), time.monotonic()
     done, judged = 0, 0.0
     marks: list[dict[str, int]] = []
-    while done < rows:
+    if state is not None and state.exists():
+        load, kept, done, judged, marks = pickle.loads(state.read_bytes())
+        live = LiveAudit.restore(kept)
+    else:
+        live.add(History(groups=load.groups()))
+    while done < rows and (state is None or time.monotonic() < begun + seconds):
         portion = load.portion(batch // size)
         start = time.process_time()
         report = live.add(portion)
         judged += time.process_time() - start
         assert report.ok
         done = report.rows
-        if done >= rows * (len(marks) + 1) / 5:
+        if done >= rows * (len(marks) + 1) / 10:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
             marks.append(
                 {"rows": done, "held": live.held, "state": len(live.snapshot()), "mb": peak}
             )
+    if state is not None:
+        state.write_bytes(pickle.dumps((load, live.snapshot(), done, judged, marks)))
     return {"rows": done, "cpu_seconds": round(judged, 1), "rows_per_s": round(done / judged),
             "batch": batch, "sites": sites, "marks": marks}  # fmt: skip
 
@@ -156,9 +166,11 @@ def main() -> int:
     parser.add_argument("--engine", default="memory")
     parser.add_argument("--sites", type=int, default=9)
     parser.add_argument("--size", type=int, default=3)
+    parser.add_argument("--state", type=Path, help="fold: go on from this file, and keep it")
+    parser.add_argument("--for", dest="most_s", type=float, default=400.0, help="with --state")
     args = parser.parse_args()
     if args.what == "fold":
-        found = fold(args.rows, args.batch, args.sites, args.size)
+        found = fold(args.rows, args.batch, args.sites, args.size, args.state, args.most_s)
     else:
         found = alert(args.rate, args.seconds, args.engine, args.sites, args.size)
     print(json.dumps(found))

@@ -11,7 +11,8 @@ from ordercast.check.report import check_history
 from ordercast.history.rows import Delivered, GroupRow, History, Sent
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import figures, follow
-from ordercast.pipeline.following.figures import Figure, as_lines
+from ordercast.pipeline.following.figure import Figure, as_lines
+from ordercast.pipeline.following.figures_in_process import WindowFigures
 from ordercast.pipeline.following.tables import read_streams
 from support.cases.fuzz import right_history
 from support.cases.growing import GrowingHistory
@@ -91,6 +92,9 @@ def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Pa
     assert (second["a"].behind, second["b"].behind) == (0, 10)
     assert second["b"].lag_ms == pytest.approx(998.0)
     assert len(as_lines(told)) == len(told) + 1
+    same: list[Figure] = []
+    WindowFigures(tmp_path / "here", same.extend).take(0, History(sent=sent, deliveries=rows))
+    assert same == told  # one process says the same
     written = spark.read.option("recursiveFileLookup", "true").parquet(str(tmp_path / "out"))
     assert written.count() == len(told)
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -36,6 +37,12 @@ def test_a_history_is_read_as_spark_reads_it(spark: SparkSession, tmp_path: Path
     assert row["sent_at"].microsecond == 7
 
 
+def behind(told: Any) -> int:
+    """How many positions a query is behind its sites, by its progress."""
+    end, latest = ({**json.loads(told[name])} for name in ("endOffset", "latestOffset"))
+    return sum(latest[site][1] - end[site][1] for site in latest)
+
+
 def test_a_query_reads_in_batches_and_goes_on_behind_its_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -50,9 +57,13 @@ def test_a_query_reads_in_batches_and_goes_on_behind_its_checkpoint(
             .start(str(tmp_path / "out"), format="parquet")
         )
         query.awaitTermination()
-        return [told["numInputRows"] for told in query.recentProgress if told["numInputRows"]]
+        read = [told for told in query.recentProgress if told["numInputRows"]]
+        lags.append([behind(told["sources"][0]) for told in read])
+        return [told["numInputRows"] for told in read]
 
+    lags: list[list[int]] = []
     assert run() == [20, 20, 20]
+    assert lags == [[40, 20, 0]]  # positions behind the sites, after each batch
     write(tmp_path / "more", range(31, 36))
     (tmp_path / "more" / "deliveries").rename(tmp_path / "h" / "deliveries" / "more")
     assert run() == [10]

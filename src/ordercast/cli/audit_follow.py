@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,12 @@ from ordercast.cli.spark_options import session_options
 from ordercast.model.verb_options import flag_of
 
 if TYPE_CHECKING:
-    from ordercast.pipeline.following.figures import Figure
+    from ordercast.pipeline.following.figure import Figure
     from ordercast.pipeline.following.verdicts import LiveVerdict
 
 FOLLOWING = ("dir", "checkpoint", "every", "once", "figures", "window", "patience")
 _ONLY_WHOLE = ("causal", "runs", "draw", "violations")
-_NO_SPARK = ("master", "memory", "conf", "packages", "py_files", "figures")
+_NO_SPARK = ("master", "memory", "conf", "packages", "py_files")
 
 
 def follow_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,6 +110,8 @@ def _in_process(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
         once=args.once,
         patience=PATIENCE if args.patience is None else args.patience,
         window=args.window or WINDOW,
+        figures=None if args.figures is None else Path(args.figures),
+        on_figures=_shown(args),
     )
 
 
@@ -130,6 +132,8 @@ def _of_cluster(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
             once=args.once,
             patience=PATIENCE if args.patience is None else args.patience,
             window=args.window or WINDOW,
+            figures=None if args.figures is None else Path(args.figures),
+            on_figures=_shown(args),
         )
 
 
@@ -162,17 +166,23 @@ def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
                 figures.stop()
 
 
-def _figures(args: argparse.Namespace, spark: Any) -> Any:
-    from ordercast.pipeline.following.figures import as_lines, figures
-    from ordercast.pipeline.following.tables import read_streams
+def _shown(args: argparse.Namespace) -> Callable[[Sequence["Figure"]], None]:
+    from ordercast.pipeline.following.figure import as_lines
 
     def show(rows: Sequence["Figure"]) -> None:
         print("\n".join(as_lines(rows)), file=sys.stderr if args.json else sys.stdout, flush=True)
 
+    return show
+
+
+def _figures(args: argparse.Namespace, spark: Any) -> Any:
+    from ordercast.pipeline.following.figures import figures
+    from ordercast.pipeline.following.tables import read_streams
+
     frames = read_streams(spark, args.history)
     place = None if args.checkpoint is None else Path(args.checkpoint) / "query-figures"
     return figures(
-        frames["deliveries"], frames["sent"], out=args.figures, on_figures=show,
+        frames["deliveries"], frames["sent"], out=args.figures, on_figures=_shown(args),
         checkpoint=place, every_s=args.every or 1.0, once=args.once,
     )  # fmt: skip
 

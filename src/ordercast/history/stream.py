@@ -4,6 +4,7 @@ Rows come as columns, in the order in which they stand in the file. Everything i
 temporary name and put in its place when it is whole.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from ordercast.history.writer import META_FILE, built, encode_meta
 _ROWS = 65_536  # in a row group
 
 
-class TableStream:
+class TableStream(ABC):
     """Rows of a table on their way to a file, gathered in row groups; `run` is not written."""
 
     def __init__(self, table: str) -> None:
@@ -53,13 +54,13 @@ class TableStream:
         self._waiting = {name: [] for name in self._names}
         self._many = 0
 
+    @abstractmethod
     def _put(self, rows: Any) -> None:
         """A row group."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self) -> None:
         """All have been put."""
-        raise NotImplementedError
 
 
 class _FileStream(TableStream):

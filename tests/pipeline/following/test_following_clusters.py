@@ -72,6 +72,6 @@ def test_what_is_killed_between_lake_and_checkpoint_is_judged_by_the_next(tmp_pa
 
 
 def test_what_a_cluster_has_not_got_is_refused(said: Any, tmp_path: Path) -> None:
-    assert said("--figures", "x")[2].endswith("--figures: a cluster is followed by one process\n")
+    assert said("--memory", "1g")[2].endswith("--memory: a cluster is followed by one process\n")
     code = main(["audit", "--follow", str(tmp_path), "--dir", str(tmp_path)])
     assert code == 2

@@ -198,7 +198,7 @@ def test_what_is_not_a_growing_history_is_refused_in_one_line(tmp_path: Path) ->
         (["--checkpoint", "x"], "--checkpoint needs --follow"),
         (["--follow", "--causal"], "--causal cannot be had with --follow"),
         (["--follow", "--run", "r"], "--run cannot be had with --follow"),
-        (["--follow", "--engine", "memory", "--figures", "x"], "--figures needs --engine spark"),
+        (["--follow", "--engine", "memory", "--memory", "1g"], "--memory needs --engine spark"),
         (["--follow", "--every", "0"], "--every: '0' is not"),
         (["--follow", "--remote", "sc://x"], "--follow: not with Spark Connect"),
     ],

@@ -45,32 +45,38 @@ def kill(pids: Iterable[int]) -> int:
 
 
 @contextmanager
-def spark_cluster(folder: Path, workers: int) -> Iterator[SparkCluster]:
-    """Workers with one core each."""
+def spark_cluster(
+    folder: Path, workers: int, *, hosts_apart: bool = False
+) -> Iterator[SparkCluster]:
+    """Workers with one core each. `hosts_apart`: on loopback addresses of their own, so that Spark
+    takes them for several hosts."""
     ports = free_ports(2 + 2 * workers)
     java = require_java()
     environment = {
         **{name: text for name, text in os.environ.items() if "SPARK" not in name},
-        "SPARK_HOME": str(_HOME), "SPARK_LOCAL_IP": _HOST, "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_HOME": str(_HOME), "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         **({} if java.home is None else {"JAVA_HOME": str(java.home)}),
     }  # fmt: skip
     begun: list[subprocess.Popen[bytes]] = []
 
-    def begin(name: str, kind: str, *words: str) -> None:
+    def begin(name: str, host: str, kind: str, *words: str) -> None:
         command = [str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}",
-                   "--host", _HOST, *words]  # fmt: skip
+                   "--host", host, *words]  # fmt: skip
+        own = {**environment, "SPARK_LOCAL_IP": host}
         with (folder / f"{name}.log").open("wb") as log:
-            begun.append(
-                subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
-            )
+            begun.append(subprocess.Popen(command, env=own, stdout=log, stderr=log, cwd=folder))
 
     master = f"spark://{_HOST}:{ports[0]}"
     try:
-        begin("master", "master.Master", "--port", str(ports[0]), "--webui-port", str(ports[1]))
+        begin(
+            "master", _HOST, "master.Master", "--port", str(ports[0]),
+            "--webui-port", str(ports[1]),
+        )  # fmt: skip
         for number in range(workers):
             work = folder / f"work{number}"
-            begin(f"worker{number}", "worker.Worker", "--port", str(ports[2 + 2 * number]),
+            host = f"127.0.0.{1 + number}" if hosts_apart else _HOST
+            begin(f"worker{number}", host, "worker.Worker", "--port", str(ports[2 + 2 * number]),
                   "--webui-port", str(ports[3 + 2 * number]), "--cores", "1", "--memory", "1g",
                   "--work-dir", str(work), master)  # fmt: skip
         for number in range(workers):

@@ -77,8 +77,8 @@ def read_history(spark: "SparkSession", place: str | Path) -> HistoryFrames:
     )
 
 
-def normal(table: str, frame: "DataFrame | None") -> "DataFrame":
-    """The columns that the audit reads, with our types."""
+def normal(table: str, frame: "DataFrame | None", *more: str) -> "DataFrame":
+    """The columns that the audit reads, with our types; and `more`, those that are there."""
     if frame is None:
         raise ConfigError(f"{table}: the table is missing")
     found = {field.name: field.dataType for field in frame.schema.fields}
@@ -97,7 +97,7 @@ def normal(table: str, frame: "DataFrame | None") -> "DataFrame":
                 f" instead of {column.type}"
             )
         columns.append(f.col(column.name).cast(OURS[column.type]).alias(column.name))
-    return frame.select(*columns)
+    return frame.select(*columns, *(name for name in more if name in found))
 
 
 def of_runs(frame: "DataFrame", runs: Sequence[str] | None) -> "DataFrame":

@@ -13,13 +13,15 @@ _KEPT = 2
 
 class KeptBatch(msgspec.Struct):
     """The state after a batch. `left`: by table and file that was seen, the row groups still to be
-    read; `told`: how often each check had been violated when that was last told."""
+    read; `told`: how often each check had been violated when that was last told; `figures`: the
+    windows of the live figures that are open, where one process makes them."""
 
     batch: int
     history: str
     audit: bytes
     left: dict[str, dict[str, list[int]]] = {}
     told: dict[str, int] = {}
+    figures: bytes = b""
 
 
 class AuditCheckpoint:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ordercast.check.live import PATIENCE, WINDOW
 from ordercast.net.export.appending import append
+from ordercast.pipeline.following.figures_in_process import OnFigures, WindowFigures
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.verdicts import LiveVerdict
@@ -20,9 +21,12 @@ def follow_stores(
     once: bool = False,
     patience: int = PATIENCE,
     window: int = WINDOW,
+    figures: Path | None = None,
+    on_figures: OnFigures | None = None,
 ) -> Iterator[LiveVerdict]:
     """The verdict after each batch of what the stores of a folder have got, for ever; `once`: of
-    what is there now. Sites may run or not. The lake and the checkpoint go together."""
+    what is there now. Sites may run or not. The lake and the checkpoint go together. `figures` and
+    `on_figures`: as in `follow_folder`."""
     append(stores, lake)
     folder: GrowingFolder
     follower = Follower(
@@ -30,11 +34,15 @@ def follow_stores(
         read_again=lambda: folder.read_again(),
     )  # fmt: skip
     folder = GrowingFolder(lake, follower.left)
+    made = None if figures is None else WindowFigures(figures, on_figures, follower.figures)
     if follower.batch >= 0:
         yield follower.verdict
     while True:
         for rows in folder.batches():
-            yield follower.take(follower.batch + 1, rows, folder.left)
+            yield follower.take(
+                follower.batch + 1, rows, folder.left,
+                b"" if made is None else made.take(follower.batch + 1, rows),
+            )  # fmt: skip
         if once:
             return
         time.sleep(every_s)

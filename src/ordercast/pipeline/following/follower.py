@@ -37,6 +37,7 @@ class Follower:
             self._batch = kept.batch
             self._told = kept.told
         self.left = {} if kept is None else kept.left
+        self.figures = b"" if kept is None else kept.figures
 
     @property
     def batch(self) -> int:
@@ -49,9 +50,13 @@ class Follower:
         return verdict_of(self._live, self._batch, self._told)
 
     def take(
-        self, batch: int, rows: History, left: dict[str, dict[str, list[int]]] | None = None
+        self,
+        batch: int,
+        rows: History,
+        left: dict[str, dict[str, list[int]]] | None = None,
+        figures: bytes = b"",
     ) -> LiveVerdict:
-        """The verdict with these rows. `left` is kept with it."""
+        """The verdict with these rows. `left` and `figures` are kept with it."""
         if batch <= self._batch:
             return self.verdict
         self._live.add(rows)
@@ -64,5 +69,7 @@ class Follower:
         self._told = dict(verdict.report["checks"])
         if self.checkpoint is not None:
             audit = self._live.snapshot()
-            self.checkpoint.save(KeptBatch(batch, self._history, audit, left or {}, self._told))
+            self.checkpoint.save(
+                KeptBatch(batch, self._history, audit, left or {}, self._told, figures)
+            )
         return verdict

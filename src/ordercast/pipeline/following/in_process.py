@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.pipeline.following.figures_in_process import OnFigures, WindowFigures
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.verdicts import LiveVerdict
@@ -20,10 +21,13 @@ def follow_folder(
     once: bool = False,
     patience: int = PATIENCE,
     window: int = WINDOW,
+    figures: Path | None = None,
+    on_figures: OnFigures | None = None,
 ) -> Iterator[LiveVerdict]:
     """The verdict after each batch, for ever; `once`: of what is there now.
 
-    With a checkpoint the first verdict is the one that was kept, if there is one.
+    With a checkpoint the first verdict is the one that was kept, if there is one. `figures`: a
+    folder for live figures; `on_figures` is told each time that windows are closed.
     """
     # An event that was late is in its file by now, and is read first.
     follower = Follower(
@@ -31,12 +35,16 @@ def follow_folder(
         read_again=lambda: folder.read_again(),
     )  # fmt: skip
     folder = GrowingFolder(history, follower.left)
+    made = None if figures is None else WindowFigures(figures, on_figures, follower.figures)
     told = follower.batch >= 0
     if told:
         yield follower.verdict
     while True:
         for rows in folder.batches():
-            yield follower.take(follower.batch + 1, rows, folder.left)
+            yield follower.take(
+                follower.batch + 1, rows, folder.left,
+                b"" if made is None else made.take(follower.batch + 1, rows),
+            )  # fmt: skip
             told = True
         if once:
             if not told:

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 from ordercast.check.live import PATIENCE, WINDOW
 from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
-from ordercast.pipeline.following.tables import as_history, as_one, read_streams, require_tables
+from ordercast.pipeline.following.tables import (
+    as_history,
+    as_one,
+    files_of,
+    read_streams,
+    require_tables,
+)
 from ordercast.pipeline.following.verdicts import Alert, LiveVerdict
 
 if TYPE_CHECKING:
@@ -20,11 +27,30 @@ OnVerdict = Callable[[LiveVerdict], None]
 _LOOK_S = 0.2
 
 
+class FilesRead:
+    """The files of a folder whose rows were judged, so that they can be read again: when an event
+    contradicts what is condensed, they are judged anew with the events known."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.left: dict[str, dict[str, list[int]]] = {}  # of a file that was read: nothing
+
+    def add(self, data: Any) -> None:
+        for table, files in files_of(data, self._folder).items():
+            self.left.setdefault(table, {}).update((file, []) for file in files)
+
+    def read_again(self) -> Iterator[History]:
+        return GrowingFolder(self._folder, self.left).read_again()
+
+
 class FollowQuery:
     """A live audit that runs. `verdict` is the last one; `alerts` are all since it was started."""
 
-    def __init__(self, follower: Follower, on_verdict: OnVerdict | None) -> None:
+    def __init__(
+        self, follower: Follower, files: FilesRead | None, on_verdict: OnVerdict | None
+    ) -> None:
         self._follower = follower
+        self._files = files
         self._on_verdict = on_verdict
         self._verdicts: queue.Queue[LiveVerdict] = queue.Queue()
         self._first = History()
@@ -59,11 +85,15 @@ class FollowQuery:
     def _take(self, frame: "DataFrame", batch: int) -> None:
         if batch <= self._follower.batch:
             return  # it was kept before Spark knew
-        rows = as_history(frame.toArrow())
+        data = frame.toArrow()
+        if self._files is not None:
+            self._files.add(data)
+        rows = as_history(data)
         for name, own in self._first.tables().items():
             getattr(rows, name).extend(own)
         self._first = History()
-        self.verdict = self._follower.take(batch, rows)
+        left = None if self._files is None else self._files.left
+        self.verdict = self._follower.take(batch, rows, left)
         self.alerts += self.verdict.alerts
         self._verdicts.put(self.verdict)
         if self._on_verdict is not None:
@@ -126,7 +156,11 @@ def follow(
         name = str(history) if "://" in str(history) else str(Path(history).resolve())
         frames = read_streams(spark, name)
     place = None if checkpoint is None else Path(checkpoint)
-    follower = Follower(name, place, patience=patience, window=window)
-    query = FollowQuery(follower, on_verdict)
+    files = None if history is None or "://" in name else FilesRead(Path(name))
+    again = None if files is None else files.read_again
+    follower = Follower(name, place, patience=patience, window=window, read_again=again)
+    if files is not None:
+        files.left = follower.left
+    query = FollowQuery(follower, files, on_verdict)
     query._start(frames, every_s, once)
     return query

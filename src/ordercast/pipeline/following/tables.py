@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +25,14 @@ from ordercast.pipeline.audits.frames import OURS, normal
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TABLE = "table_name"
-_FILES_PER_BATCH = 64
+TABLE, FILE = "table_name", "file_path"
+
+files_per_batch = 64
+"""Of each table, at most."""
 
 
 def read_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
-    """The tables of a folder or URI, as streams of their files."""
+    """The tables of a folder or URI, as streams of their files. A column names the file."""
     if read_lake(Path(history)) is not None:  # Spark would take merged files for new ones
         raise ConfigError(f"{history}: is a lake, which one process follows: --engine memory")
     frames = {}
@@ -37,14 +40,17 @@ def read_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
         columns = [t.StructField(column.name, OURS[column.type]) for column in table.columns]
         reader = spark.readStream.schema(t.StructType(columns))
         reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
-        reader = reader.option("maxFilesPerTrigger", str(_FILES_PER_BATCH))
-        frames[name] = reader.parquet(f"{history.rstrip('/')}/{name}")
+        reader = reader.option("maxFilesPerTrigger", str(files_per_batch))
+        frame = reader.parquet(f"{history.rstrip('/')}/{name}")
+        frames[name] = frame.withColumn(FILE, f.col("_metadata.file_path"))
     return frames
 
 
 def as_one(frames: Mapping[str, "DataFrame"]) -> "DataFrame":
     """All of them as one stream, with a column that names the table."""
-    named = [normal(name, frame).withColumn(TABLE, f.lit(name)) for name, frame in frames.items()]
+    named = [
+        normal(name, frame, FILE).withColumn(TABLE, f.lit(name)) for name, frame in frames.items()
+    ]
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
 
 
@@ -67,6 +73,17 @@ def as_history(data: Any) -> History:
     for epoch in history.epochs:
         check_epoch(epoch, "epochs")
     return history
+
+
+def files_of(data: Any, folder: Path) -> dict[str, set[str]]:
+    """The files of a folder that the rows of a batch are from, by table."""
+    pairs = data.select([TABLE, FILE]).group_by([TABLE, FILE]).aggregate([]).to_pylist()
+    found: dict[str, set[str]] = {}
+    for pair in pairs:
+        path = Path(unquote(urlsplit(pair[FILE]).path))
+        place = folder / pair[TABLE]
+        found.setdefault(pair[TABLE], set()).add(str(path.relative_to(place)))
+    return found
 
 
 def require_tables(frames: Mapping[str, "DataFrame | None"]) -> dict[str, "DataFrame"]:

@@ -1,7 +1,8 @@
 """The columns of the source: those of the table `deliveries`, and what the message itself brings.
 
-A row is a delivery, or a gap: `kind` says which. A gap stands for `positions` positions that are no
-longer kept, from `position` on, and has no message.
+A row is a delivery, a gap or a rollback: `kind` says which. A gap stands for `positions` positions
+that are no longer kept, from `position` on, and has no message. A rollback takes back what was read
+above `position`, so many positions; deliveries behind it are of its `attempt`.
 """
 
 from collections.abc import Iterator
@@ -14,8 +15,9 @@ from ordercast.history.schema import arrow
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.export.contents import contents_of, parts_of
+from ordercast.pipeline.streams.offsets import PositionRange
 
-DELIVERY, GAP = "delivery", "gap"
+DELIVERY, GAP, ROLLBACK = "delivery", "gap", "rollback"
 BATCH_ROWS = 16_384  # of one Arrow batch
 
 _COLUMNS = (
@@ -108,6 +110,16 @@ class RowsOfBatches:
         self._extend(
             1, position=[first], attempt=[0], kind=[GAP], positions=[max(0, last + 1 - first)]
         )
+
+    def add_rollbacks(self, span: PositionRange) -> None:
+        """Those that the range tells."""
+        at = span.read
+        for told in span.told:
+            self._extend(
+                1, position=[told.position], attempt=[told.attempt], kind=[ROLLBACK],
+                positions=[at - told.position],
+            )  # fmt: skip
+            at = told.position
 
     def _extend(self, count: int, **columns: Any) -> None:
         values = self._values

@@ -6,6 +6,7 @@ from typing import Protocol
 from ordercast.model.errors import Error
 from ordercast.model.groups import Site
 from ordercast.pipeline.streams.offsets import Offset, Offsets
+from ordercast.pipeline.streams.rollbacks import Rollbacks
 
 
 class DataLoss(Error):
@@ -22,7 +23,8 @@ def lost(site: Site, first: int, last: int, why: str) -> DataLoss:
 
 
 class SiteFeed(Protocol):
-    """Deliveries of some sites, by position. It gives only those that can never be taken back."""
+    """Deliveries of some sites, by position. It gives only those that can never be taken back,
+    unless rollbacks are told."""
 
     def first(self) -> Offsets:
         """Behind this the first delivery of each site is that can be read."""
@@ -30,6 +32,9 @@ class SiteFeed(Protocol):
     def latest(self, start: Offsets) -> Offsets:
         """How far each site can be read. `start`: how far the query is; a site is never below it,
         unless its positions began anew. Raises DataLoss."""
+
+    def rollbacks(self) -> Mapping[Site, Rollbacks]:
+        """Of each site; at least those that an end of `latest` counts."""
 
     def confirm(self, offsets: Mapping[Site, Offset]) -> None:
         """The query will not read up to there again."""

@@ -16,40 +16,36 @@ from typing import Any, NamedTuple
 
 from ordercast.history.lake import Lake, read_lake, still_at
 from ordercast.history.reader import present_columns, require_history, table_files
-from ordercast.history.rows import ROLLBACK
+from ordercast.history.rows import ROLLBACK as ROLLBACK_EVENT
 from ordercast.history.schema import arrow, parquet
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, Site
 from ordercast.model.names import nearest
-from ordercast.pipeline.streams.columns import BATCH_ROWS, DELIVERY, HEADERS, arrow_columns
+from ordercast.pipeline.streams.columns import (
+    BATCH_ROWS,
+    DELIVERY,
+    HEADERS,
+    RowsOfBatches,
+    arrow_columns,
+)
 from ordercast.pipeline.streams.feed import lost
 from ordercast.pipeline.streams.offsets import Offset, Offsets, PositionRange
 from ordercast.pipeline.streams.options import SourceOptions
+from ordercast.pipeline.streams.rollbacks import Rollbacks
 
 _TABLE = TABLES["deliveries"]
 _MADE = ("payload", HEADERS, "sent_at", "kind", "positions")  # not as the table has them
 
 
 class SiteRows(NamedTuple):
-    """The rows of one site in one file. `attempt`: the highest. `sorted`: they are in order."""
+    """The rows of one site in one file. `ends`: of each attempt the last. `sorted`: they are in
+    order."""
 
     first: int
     last: int
-    attempt: int
+    ends: tuple[Offset, ...]
     sorted: bool
-
-
-class Rollbacks(NamedTuple):
-    """Of one site: (attempt, position) of each; rows of lower attempts above it are annulled."""
-
-    found: tuple[tuple[int, int], ...] = ()
-
-    def annul(self, offset: Offset) -> bool:
-        return any(
-            attempt > offset.attempt and position < offset.position
-            for attempt, position in self.found
-        )
 
 
 class HistoryPart(NamedTuple):
@@ -74,6 +70,16 @@ class HistoryContents:
         found = [(path, rows[site]) for path, rows in self.files.items() if site in rows]
         return sorted(found, key=lambda each: (each[1].first, each[0]))
 
+    def end(self, site: Site) -> Offset:
+        """The last row that stands, and the last attempt."""
+        rollbacks = self.rollbacks.get(site, Rollbacks())
+        ends = [end for _, rows in self.of(site) for end in rows.ends]
+        limits = [(end.position, rollbacks.limit(end.attempt)) for end in ends]
+        return Offset(
+            max(each.attempt for each in (*ends, *rollbacks.found)),
+            max(last if limit is None else min(last, limit) for last, limit in limits),
+        )
+
 
 class HistoryFeed:
     """`run`: the one that is read, of a history with several."""
@@ -85,20 +91,24 @@ class HistoryFeed:
 
     def first(self) -> Offsets:
         contents = self._contents()
-        return {
-            site: Offset(1, min(rows.first for _, rows in contents.of(site)) - 1)
-            for site in self._sites(contents)
-        }
+        found = {}
+        for site in self._sites(contents):
+            before = min(rows.first for _, rows in contents.of(site)) - 1
+            rollbacks = contents.rollbacks.get(site, Rollbacks())
+            found[site] = Offset(rollbacks.attempt_at(before), before)
+        return found
 
     def latest(self, start: Offsets) -> Offsets:
         contents = self._contents()
         found = dict(start)
         for site in self._sites(contents):
             rows = [each for _, each in contents.of(site)]
-            end = Offset(max(each.attempt for each in rows), max(each.last for each in rows))
+            end = contents.end(site)
             begin = start.get(site, Offset(1, 0))
             rollbacks = contents.rollbacks.get(site, Rollbacks())
-            if rollbacks.annul(begin):
+            if rollbacks.annul(begin) and self._options.rollbacks:
+                found[site] = end
+            elif rollbacks.annul(begin):
                 if self._options.fail_on_data_loss:
                     raise lost(site, begin.position, 0, "they were taken back by a rollback")
                 found[site] = Offset(end.attempt, min(end.position, begin.position - 1))
@@ -110,15 +120,21 @@ class HistoryFeed:
                 found[site] = max(end, begin, key=lambda each: each.position)
         return found
 
+    def rollbacks(self) -> Mapping[Site, Rollbacks]:
+        return self._contents().rollbacks
+
     def part(self, span: PositionRange) -> "HistoryPart":
         """Where the rows of a range are; the task that reads it is told."""
         contents = self._contents()
+        rollbacks = contents.rollbacks.get(span.site, Rollbacks())
+        if self._options.rollbacks:
+            rollbacks = rollbacks.until(span.attempt)
         files = [
             (path, rows)
             for path, rows in contents.of(span.site)
             if rows.last > span.after and rows.first <= span.last
         ]
-        return HistoryPart(tuple(files), contents.rollbacks.get(span.site, Rollbacks()))
+        return HistoryPart(tuple(files), rollbacks)
 
     def confirm(self, offsets: Mapping[Site, Offset]) -> None:
         """A history keeps what it has."""
@@ -154,13 +170,18 @@ def _sites_in(path: Path, _size: int, _changed_ns: int, run: str | None) -> Mapp
     data = _read(path, ["site", "position", "attempt"], run)
     sites, positions = data["site"].combine_chunks(), data["position"].combine_chunks()
     in_order = len(data) < 2 or not pc.any(_falls(sites, positions)).as_py()
-    wanted = [("position", "min"), ("position", "max"), ("attempt", "max")]
-    rows = data.group_by("site").aggregate(wanted).to_pylist()
+    wanted = [("position", "min"), ("position", "max")]
+    by_site: dict[Site, list[Any]] = {}
+    for row in data.group_by(["site", "attempt"]).aggregate(wanted).to_pylist():
+        by_site.setdefault(row["site"], []).append(row)
     return {
-        row["site"]: SiteRows(
-            row["position_min"], row["position_max"], row["attempt_max"], in_order
+        site: SiteRows(
+            min(row["position_min"] for row in rows),
+            max(row["position_max"] for row in rows),
+            tuple(Offset(row["attempt"], row["position_max"]) for row in rows),
+            in_order,
         )
-        for row in rows
+        for site, rows in by_site.items()
     }
 
 
@@ -180,7 +201,9 @@ def _rollbacks(folder: Path, lake: Lake | None, run: str | None) -> Mapping[Site
         told = still_at(path).stat()
         for site, attempt, position in _rollbacks_in(path, told.st_size, told.st_mtime_ns, run):
             found.setdefault(site, []).append((attempt, position))
-    return {site: Rollbacks(tuple(sorted(each))) for site, each in found.items()}
+    return {
+        site: Rollbacks(tuple(Offset(*one) for one in sorted(each))) for site, each in found.items()
+    }
 
 
 @lru_cache(maxsize=65_536)
@@ -189,7 +212,7 @@ def _rollbacks_in(
 ) -> tuple[tuple[Site, int, int], ...]:
     pc = _compute()
     data = _read(path, ["site", "kind", "position", "attempt"], run)
-    rows = data.filter(pc.equal(data["kind"], ROLLBACK)).to_pylist()
+    rows = data.filter(pc.equal(data["kind"], ROLLBACK_EVENT)).to_pylist()
     return tuple((row["site"], row["attempt"], row["position"]) for row in rows)
 
 
@@ -226,6 +249,12 @@ def read_history_span(
 ) -> Iterator[Any]:
     """The Arrow batches of a range."""
     rows = [each for _, each in part.files]
+    if span.told:
+        told = RowsOfBatches(span.site, options.headers)
+        told.add_rollbacks(span)
+        yield told.take()
+    if span.last <= span.after and not span.anew:
+        return
     yield from _gaps(options, span, rows)
     wanted = _Wanted(span, options, part.rollbacks)
     if all(each.sorted for each in rows) and _apart(rows):
@@ -264,6 +293,7 @@ class _Wanted:
         self._run = options.run
         self._groups: tuple[Group, ...] | None = options.groups
         self._rollbacks = rollbacks
+        self._latest = span.attempt if options.rollbacks else None
         self._schema = arrow_columns(options.headers)
         self._headers = options.headers
 
@@ -304,6 +334,8 @@ class _Wanted:
         if self._groups is not None:
             wanted = arrow().array(self._groups)
             mask = pc.and_(mask, pc.is_in(table["group_name"], value_set=wanted))
+        if self._latest is not None:
+            mask = pc.and_(mask, pc.less_equal(attempt, self._latest))
         for later, stays in self._rollbacks.found:
             annulled = pc.and_(pc.less(attempt, later), pc.greater(position, stays))
             mask = pc.and_(mask, pc.invert(annulled))

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple, TypeVar
 
+from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import ConfigError, Forgotten
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
@@ -24,6 +25,7 @@ from ordercast.pipeline.streams.columns import BATCH_ROWS, RowsOfBatches
 from ordercast.pipeline.streams.feed import lost
 from ordercast.pipeline.streams.offsets import Offset, Offsets, PositionRange
 from ordercast.pipeline.streams.options import NodeOptions, SourceOptions
+from ordercast.pipeline.streams.rollbacks import Rollbacks
 
 _log = logging.getLogger("ordercast.pipeline")
 _ASK_S = 5.0  # for a daemon to answer a question of the driver; then the site counts as away
@@ -79,6 +81,7 @@ class NodesFeed:
         self._clients: dict[Site, Client] = {}
         self._doors: dict[Site, Door] = {}
         self._away: set[Site] = set()
+        self._rolled: dict[Site, Rollbacks] = {}
 
     # --- on the driver ----------------------------------------------------------------------------
 
@@ -87,6 +90,11 @@ class NodesFeed:
 
     def latest(self, start: Offsets) -> Offsets:
         return self._call(self._latest(start))
+
+    def rollbacks(self) -> Mapping[Site, Rollbacks]:
+        """As the sites told when they were last asked."""
+        self._call(self._ask_rollbacks())
+        return self._rolled
 
     def confirm(self, offsets: Mapping[Site, Offset]) -> None:
         self._call(self._confirm(offsets))
@@ -157,8 +165,14 @@ class NodesFeed:
                 position = await self._reader_at(client)
             else:
                 position = await self._kept_before(client)
-            found[site] = Offset(1, position)
+            rolled = _rollbacks_of(await client.status())
+            found[site] = Offset(rolled.attempt_at(position), position)
         return found
+
+    async def _ask_rollbacks(self) -> None:
+        await self._enter()
+        for site in self._clients.keys() - self._rolled.keys():
+            self._rolled[site] = _rollbacks_of(await self._clients[site].status())
 
     async def _reader_at(self, client: Client) -> int:
         options = self._options
@@ -192,17 +206,18 @@ class NodesFeed:
             self._away.add(site)
             return None
         self._away.discard(site)
-        end = Offset(int(status["attempt"]), int(status["settled"]))
+        rolled = self._rolled[site] = _rollbacks_of(status)
+        last = status["position" if options.rollbacks else "settled"]
+        end = Offset(int(status["attempt"]), int(last))
         if not self._named:
             return end
         if start is None:
             if in_query:  # a site that is new to the query
                 await self._reader_at(client)
             return end
-        taken_back = any(
-            attempt > start.attempt and position < start.position
-            for attempt, position in status["rolled_back"]
-        )
+        taken_back = rolled.annul(start)
+        if options.reader in status["readers"] and taken_back and options.rollbacks:
+            return end
         if options.reader in status["readers"] and not taken_back:
             return end if end.position > start.position else start
         why = f"its reader {options.reader!r} is gone, as with a lost store"
@@ -222,9 +237,11 @@ class NodesFeed:
                 continue
             try:
                 async with asyncio.timeout(_ASK_S):
-                    told = (await client.status())["readers"].get(self._options.reader)
-                    if told is not None and told["confirmed"] < offset.position:
-                        await client.reset_reader(self._options.reader, offset.position + 1)
+                    status = await client.status()
+                    told = status["readers"].get(self._options.reader)
+                    position = min(offset.position, int(status["settled"]))
+                    if told is not None and told["confirmed"] < position:
+                        await client.reset_reader(self._options.reader, position + 1)
             except (TimeoutError, Away):
                 continue  # the next batch confirms more
             except ConfigError as error:  # it has restarted, and has not delivered as far again
@@ -267,6 +284,7 @@ class _Range:
         self._rows = rows
         self._named = named
         self._at = span.after
+        self._last = span.last
         self._groups = None if options.groups is None else set(options.groups)
         self._batches: Any = None
 
@@ -274,9 +292,10 @@ class _Range:
         """Read until there is an Arrow batch. False: all is read."""
         span = self._span
         if self._batches is None:
+            self._rows.add_rollbacks(span)
             if span.anew:
                 self._gap(span.after + 1, 0)
-            if span.last <= span.after:
+            if await self._until() <= span.after:
                 return False
             self._open()
         while True:
@@ -287,17 +306,33 @@ class _Range:
             except Forgotten as error:
                 await self._forgotten(error)
                 continue
+            if self._is_later(batch):
+                return False
             if isinstance(batch, GapBatch) and not batch.group:
-                self._gap(batch.position, min(batch.last, span.last))
+                self._gap(batch.position, min(batch.last, self._last))
             elif isinstance(batch, DeliveredBatch) and self._wants(batch):
-                self._rows.add(batch, self._at, span.last)
-                self._at = min(batch.last, span.last)
+                self._rows.add(batch, self._at, self._last)
+                self._at = min(batch.last, self._last)
                 if self._rows.rows >= BATCH_ROWS:
                     return True
 
+    async def _until(self) -> int:
+        """How far the range can be read. What was taken back since it was planned is gone; the next
+        batch tells it."""
+        if self._options.rollbacks and self._last > self._span.after:
+            limit = _rollbacks_of(await self._client.status()).limit(self._span.attempt)
+            self._last = self._last if limit is None else min(self._last, limit)
+        return self._last
+
+    def _is_later(self, batch: StreamBatch) -> bool:
+        """Whether it is of a later attempt than the range: from here on all is."""
+        if not self._options.rollbacks or not isinstance(batch, Rollback | DeliveredBatch):
+            return False
+        return batch.attempt > self._span.attempt
+
     def _open(self) -> None:
         reader = self._options.reader if self._named else None
-        self._batches = self._client.read_batches(self._at + 1, self._span.last, reader=reader)
+        self._batches = self._client.read_batches(self._at + 1, self._last, reader=reader)
 
     def _wants(self, batch: DeliveredBatch) -> bool:
         return self._groups is None or batch.group in self._groups
@@ -306,7 +341,7 @@ class _Range:
         """Without a name: go on with the first position that is kept."""
         if self._named:
             raise error
-        first, last = self._at + 1, self._span.last
+        first, last = self._at + 1, self._last
         self._at = await _first_kept(self._client, first, last) - 1
         self._gap(first, self._at)
         if self._at < last:
@@ -322,6 +357,10 @@ class _Range:
             why = "they are no longer kept" if last else "positions began anew"
             raise lost(self._span.site, first, last, why)
         self._rows.add_gap(first, last)
+
+
+def _rollbacks_of(status: Mapping[str, Any]) -> Rollbacks:
+    return Rollbacks(tuple(Offset(*each) for each in status["rolled_back"]))
 
 
 async def _nothing() -> AsyncIterator[StreamBatch]:

@@ -29,12 +29,17 @@ BEGINNING = Offset(1, 0)
 
 class PositionRange(NamedTuple):
     """What one task reads: the positions after `after`, up to `last`. `anew`: the positions of the
-    site began anew since `after`, so all of them up to `last` are read."""
+    site began anew since `after`, so all of them up to `last` are read. `attempt`: the highest that
+    counts, where rollbacks are told; those in `told` come first, and `read` is how far the query
+    was before them."""
 
     site: Site
     after: int
     last: int
     anew: bool = False
+    attempt: int = 1
+    told: tuple[Offset, ...] = ()
+    read: int = 0
 
 
 def offsets_from(told: object, what: str) -> Offsets:
@@ -94,9 +99,9 @@ def spans(start: Offsets, end: Offsets, most: int | None) -> list[PositionRange]
         after = _after(start, site, to)
         step = most or max(1, to.position - after)
         if anew and to.position == 0:
-            found.append(PositionRange(site, 0, 0, True))
+            found.append(PositionRange(site, 0, 0, True, to.attempt))
         found += [
-            PositionRange(site, at, min(at + step, to.position), anew and at == after)
+            PositionRange(site, at, min(at + step, to.position), anew and at == after, to.attempt)
             for at in range(after, to.position, step)
         ]
     return found

@@ -20,7 +20,7 @@ _PLACES = ("nodes", "dir", "cert", "key", "ca", "secret", "timeout")
 _SOURCE = (
     "history", "store", "run", "sites", "subscribe", "startingOffsets", "endingOffsets",
     "maxOffsetsPerTrigger", "maxRecordsPerPartition", "failOnDataLoss", "includeHeaders",
-    "readerName", *_PLACES,
+    "includeRollbacks", "readerName", *_PLACES,
 )  # fmt: skip
 _SINK = ("group", "producer", "stagingLocation", "site", *_PLACES)
 _SPARKS = ("path", "checkpointLocation", "queryName")  # Spark's own, which come along
@@ -42,7 +42,8 @@ class NodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Of `nodes`, `history` and `store` one is given. `groups`: None for all."""
+    """Of `nodes`, `history` and `store` one is given. `groups`: None for all. `rollbacks`: read
+    also what may be taken back, and tell when it is."""
 
     nodes: NodeOptions | None
     history: Path | None
@@ -56,6 +57,7 @@ class SourceOptions:
     most_in_partition: int | None
     fail_on_data_loss: bool
     headers: bool
+    rollbacks: bool
     reader: str
 
 
@@ -92,6 +94,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         most_in_partition=options.number("maxRecordsPerPartition"),
         fail_on_data_loss=options.truth("failOnDataLoss", True),
         headers=options.truth("includeHeaders", False),
+        rollbacks=options.truth("includeRollbacks", False),
         reader=require_name(options.get("readerName") or DEFAULT_READER, "readerName"),
     )
 

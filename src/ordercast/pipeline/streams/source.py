@@ -25,6 +25,7 @@ from ordercast.pipeline.streams.offsets import (
     spans,
 )
 from ordercast.pipeline.streams.options import EARLIEST, LATEST, SourceOptions
+from ordercast.pipeline.streams.rollbacks import Told, gone_back, told_between
 from ordercast.pipeline.streams.stores import StoresFeed, read_stores_span
 
 try:
@@ -59,11 +60,31 @@ def feed_of(options: SourceOptions, *, named: bool) -> SiteFeed:
 def partitions_of(
     feed: SiteFeed, options: SourceOptions, start: Offsets, end: Offsets
 ) -> list[SitePartition]:
-    found = spans(start, end, options.most_in_partition)
+    told = _told(feed, options, start, end)
+    found = spans(gone_back(start, told), end, options.most_in_partition)
+    found = _with_rollbacks(found, start, end, told)
     if isinstance(feed, HistoryFeed):
         return [SitePartition(span, feed.part(span)) for span in found]
     doors = feed.doors() if isinstance(feed, NodesFeed) and found else {}
     return [SitePartition(span, doors.get(span.site)) for span in found]
+
+
+def _told(feed: SiteFeed, options: SourceOptions, start: Offsets, end: Offsets) -> Told:
+    return told_between(feed.rollbacks(), start, end) if options.rollbacks else {}
+
+
+def _with_rollbacks(
+    found: list[PositionRange], start: Offsets, end: Offsets, told: Told
+) -> list[PositionRange]:
+    """The first range of a site tells them; there may be nothing behind them yet."""
+    left, made = dict(told), []
+    for span in found:
+        own = left.pop(span.site, ())
+        made.append(span._replace(told=own, read=start[span.site].position) if own else span)
+    for site, own in left.items():
+        at, read = own[-1].position, start[site].position
+        made.append(PositionRange(site, at, at, attempt=end[site].attempt, told=own, read=read))
+    return made
 
 
 def read_partition(
@@ -155,7 +176,8 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self.options.most_positions if limit is None else getattr(limit, "max_rows", None)
         end = self._latest(begin or {})
         if most is not None and begin is not None:
-            end = limited(begin, end, most)
+            told = _told(self.feed, self.options, begin, end)
+            end = limited(gone_back(begin, told), end, most)
         self._told = end
         return as_json(end)
 

@@ -1,10 +1,12 @@
 """Stores as a feed: the files SITE.db of a folder, whether their sites run or not.
 
 Only what can never be taken back is read: all that was delivered at `safe`, or where sites wait for
-each other; otherwise what the checkpoint of the store has, behind which a restart goes back.
+each other; otherwise what the checkpoint of the store has, behind which a restart goes back. Where
+rollbacks are told, all that was delivered is read.
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ordercast.model.errors import ConfigError, Forgotten
@@ -17,6 +19,7 @@ from ordercast.pipeline.streams.columns import BATCH_ROWS, RowsOfBatches
 from ordercast.pipeline.streams.feed import lost
 from ordercast.pipeline.streams.offsets import Offset, Offsets, PositionRange
 from ordercast.pipeline.streams.options import SourceOptions
+from ordercast.pipeline.streams.rollbacks import Rollbacks
 
 
 class StoresFeed:
@@ -26,7 +29,11 @@ class StoresFeed:
         self._options = options
 
     def first(self) -> Offsets:
-        return {site: Offset(1, first - 1) for site, (first, _) in self._looked().items()}
+        looked, rollbacks = self._looked(), self.rollbacks()
+        return {
+            site: Offset(rollbacks[site].attempt_at(first - 1), first - 1)
+            for site, (first, _) in looked.items()
+        }
 
     def latest(self, start: Offsets) -> Offsets:
         found = dict(start)
@@ -37,8 +44,16 @@ class StoresFeed:
                 continue
             if 0 < begin.position < first - 1 and self._options.fail_on_data_loss:
                 raise lost(site, begin.position + 1, first - 1, "they are no longer kept")
-            found[site] = max(end, begin, key=lambda each: each.position)
+            back = self._options.rollbacks and end.attempt > begin.attempt
+            found[site] = end if back else max(end, begin, key=lambda each: each.position)
         return found
+
+    def rollbacks(self) -> Mapping[Site, Rollbacks]:
+        return {
+            path.stem: _rollbacks_in(path)
+            for path in self._folder.glob("*.db")
+            if not self._options.sites or path.stem in self._options.sites
+        }
 
     def confirm(self, offsets: Mapping[Site, Offset]) -> None:
         """Who reads files has no reader in them."""
@@ -55,7 +70,7 @@ class StoresFeed:
                     hint = nearest(site, known)
                     raise ConfigError(f"sites: {self._folder} has no store of {site!r}{hint}")
             return {
-                site: (source.log.first_position(), _end(source))
+                site: (source.log.first_position(), _end(source, self._options.rollbacks))
                 for site, source in sorted(known.items())
                 if not self._options.sites or site in self._options.sites
             }
@@ -64,18 +79,23 @@ class StoresFeed:
                 source.close()
 
 
-def _end(source: StoreSource) -> Offset:
+def _end(source: StoreSource, rollbacks: bool) -> Offset:
+    """`rollbacks`: what may be taken back counts, too."""
     facts = source.facts or {}
     last = source.last_delivered(str(facts.get("deliver", "agreed")))
-    if facts.get("deliver") != "safe" and facts.get("on_failure") != "wait":
+    if not rollbacks and facts.get("deliver") != "safe" and facts.get("on_failure") != "wait":
         anew = source.log.anew
         last = 0 if anew is None else min(last, released_by(anew))
-    reader = LogReader(source.path)
+    found = _rollbacks_in(source.path).found
+    return Offset(found[-1].attempt if found else 1, last)
+
+
+def _rollbacks_in(path: Path) -> Rollbacks:
+    reader = LogReader(path)
     try:
-        attempt = max((rolled.attempt for rolled in reader.rollbacks()), default=1)
+        return Rollbacks(tuple(Offset(each.attempt, each.position) for each in reader.rollbacks()))
     finally:
         reader.close()
-    return Offset(attempt, last)
 
 
 def read_stores_span(options: SourceOptions, span: PositionRange) -> Iterator[Any]:
@@ -83,14 +103,19 @@ def read_stores_span(options: SourceOptions, span: PositionRange) -> Iterator[An
     assert options.store is not None
     rows = RowsOfBatches(span.site, options.headers)
     groups = None if options.groups is None else set(options.groups)
-    reader = LogReader(options.store / f"{span.site}.db")
+    rows.add_rollbacks(span)
+    path = options.store / f"{span.site}.db"
+    # What was taken back since the range was planned is gone; the next batch tells it.
+    limit = _rollbacks_in(path).limit(span.attempt) if options.rollbacks else None
+    last = span.last if limit is None else min(span.last, limit)
+    reader = LogReader(path)
     at = span.after
     try:
-        while at < span.last:
+        while at < last:
             try:
                 batches = reader.read(at + 1, BATCH_ROWS)
             except Forgotten:
-                first = min(reader.first(), span.last + 1)
+                first = min(reader.first(), last + 1)
                 if at and options.fail_on_data_loss:
                     raise lost(span.site, at + 1, first - 1, "they are no longer kept") from None
                 if at:
@@ -98,10 +123,10 @@ def read_stores_span(options: SourceOptions, span: PositionRange) -> Iterator[An
                 at = first - 1
                 continue
             if not batches:
-                raise lost(span.site, at + 1, span.last, "the store ends before them")
+                raise lost(span.site, at + 1, last, "the store ends before them")
             for batch in batches:
                 if groups is None or batch.group in groups:
-                    rows.add(batch, at, span.last)
+                    rows.add(batch, at, last)
             at = batches[-1].last
             yield from rows.full()
         yield from rows.rest()

@@ -1,0 +1,104 @@
+"""Verbs of the pipeline on Spark, as processes that get a signal at any moment.
+
+One line, exit code 130, no temporary folder, no page of Python or Java.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from support.cases.fuzz import right_history
+from support.cases.growing import GrowingHistory
+
+VERBS = ("audit", "sweep", "reproduce", "follow", "figures")
+LONGEST_S = 25.0  # after the start of the verb
+_SPEC = """
+[sweep]
+verb = "sim"
+seed = 5
+repeat = 200
+[grid]
+protocol = ["propagation", "centralized"]
+[fixed]
+groups = 3
+sites = 6
+size = 3
+messages = 200
+"""
+_QUIET = ("starting Spark", "what is done is kept in ")
+
+
+def run_interrupted(chance: random.Random, folder: Path) -> tuple[list[str], Counter[str]]:
+    """What is wrong, and what was interrupted."""
+    verb = chance.choice(VERBS)
+    number = chance.choice((signal.SIGINT, signal.SIGTERM))
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    delay = chance.uniform(0.5, LONGEST_S)
+    environment = {name: text for name, text in os.environ.items() if "PYSPARK" not in name}
+    with subprocess.Popen(
+        [sys.executable, "-m", "ordercast.cli", *_words(verb, chance, folder)],
+        env={**environment, "TMPDIR": str(scratch)}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=folder,
+    ) as process:  # fmt: skip
+        end = time.monotonic() + delay
+        while time.monotonic() < end and process.poll() is None:
+            time.sleep(0.01)
+        if process.poll() is not None:
+            process.communicate()
+            return [], Counter({"over before the signal": 1})
+        # A terminal sends it to all processes; a supervisor to the verb.
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        sent = time.monotonic()
+        try:
+            _, complaints = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return [f"{verb}: does not end after {number.name} at {delay:.2f} s"], Counter()
+    wrong = _judged(process.returncode, complaints, scratch, process.pid)
+    what = f"{verb}: {number.name} after {delay:.2f} s"
+    took = Counter({"seconds until they ended": round(time.monotonic() - sent)})
+    return [f"{what}: {each}" for each in wrong], took + Counter({f"{verb} interrupted": 1})
+
+
+def _words(verb: str, chance: random.Random, folder: Path) -> list[str]:
+    common = ["--master", "local[2]", "--memory", "512m"]
+    if verb == "sweep":
+        (folder / "s.toml").write_text(_SPEC, encoding="utf-8")
+        return ["sweep", "s.toml", "--out", "out", *common]
+    if verb == "reproduce":
+        return ["reproduce", "--only", "gs-graph1", "--quick", "--out", "out", *common]
+    GrowingHistory(folder / "h").append(right_history(chance))
+    if verb == "audit":
+        return ["audit", "h", *common]
+    more = ["--figures", "figures"] if verb == "figures" else []
+    if chance.random() < 0.5:
+        more += ["--checkpoint", "state"]
+    return ["audit", "--follow", "h", *more, *common]
+
+
+def _judged(code: int, complaints: str, scratch: Path, group: int) -> list[str]:
+    wrong = []
+    if code != 130:
+        wrong.append(f"exit code {code}")
+    lines = [line for line in complaints.splitlines() if line and not line.startswith(_QUIET)]
+    said = [line for line in lines if not line.startswith("ordercast: interrupted")]
+    if said or not complaints.rstrip().endswith("interrupted"):
+        wrong.append(f"says {complaints[-1500:]!r}")
+    left = [path.name for path in scratch.iterdir()]
+    if left:
+        wrong.append(f"leaves {', '.join(sorted(left))}")
+    time.sleep(1.0)
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return wrong
+    return [*wrong, "leaves processes"]
