@@ -1,4 +1,4 @@
-"""Every request of a client, for every subject, with every grant: it is allowed as docs/operations.md
+"""Every request of a client, for every subject, with every grant: allowed as docs/operations.md
 says, or refused by name and counted."""
 
 from types import SimpleNamespace
