@@ -18,23 +18,32 @@ from ordercast.model.epochs import (
     UseProtocol,
 )
 from ordercast.model.errors import FrameError
-from ordercast.model.limits import TICKETS
+from ordercast.model.limits import GENERATIONS, LARGEST_NUMBER, PRODUCER_NUMBERS, TICKETS
 from ordercast.model.messages import (
     CLIENT_BYTES,
     Batch,
     Key,
     Placed,
     Requests,
+    in_generation,
+    numbered,
     producer_id,
     ticket_in,
 )
-from support.models.once.producers import PRODUCER_MUTANTS, ProducerWorld
+from support.models.once.producers import (
+    GENERATION_MUTANTS,
+    PRODUCER_MUTANTS,
+    GenerationWorld,
+    ProducerWorld,
+)
 from support.worlds.epochs import build
 
 CAUGHT = {
     "HoldsRelay": 0, "RepeatsUnaccepted": 4, "RepeatsUnordered": 6, "KeepsTableWhenCut": 117,
     "LosesTableOnRestart": 2, "HandsNothing": 9, "HandsCurrentTable": 190, "DropsAtOrdering": 6,
 }  # fmt: skip
+
+FENCED_WRONGLY = {"FencedAreCopies": 4, "NumbersAlone": 0, "MarksApart": 4}
 
 
 def batch(number: int, ticket: int = 1, group: str = "g", count: int = 2) -> Batch:
@@ -60,6 +69,18 @@ def test_what_no_producer_has_sent_is_no_copy() -> None:
     plain = Batch("a", 1, "g", 2, 1, b"")
     assert all(marks.keeps(one) for one in (client, client, plain, plain))
     assert marks.all() == ()
+
+
+def test_behind_a_later_generation_an_earlier_one_is_fenced_and_no_copy() -> None:
+    marks = ProducerMarks()
+    old, new = batch(in_generation(1, 7)), batch(in_generation(2, 3))
+    assert [marks.keeps(one) for one in (old, old, new, old, new)] == [1, 0, 1, 0, 0]
+    assert marks.knows(new)
+    assert not marks.knows(old)
+    assert not marks.keeps(batch(in_generation(1, 8)))
+    assert marks.all() == ((PRODUCERS, 1, "g", in_generation(2, 3)),)
+    assert numbered(in_generation(2, 3)) == "3 of generation 2"
+    assert in_generation(GENERATIONS, PRODUCER_NUMBERS) < LARGEST_NUMBER
 
 
 def test_positions_of_a_log_go_on_from_its_marks() -> None:
@@ -160,6 +181,16 @@ def test_there_are_so_many_tickets() -> None:
 def test_no_schedule_breaks_the_marks() -> None:
     for seed in range(300):
         assert ProducerWorld(seed).run().wrong == [], f"seed {seed}"
+
+
+def test_no_schedule_breaks_the_generations() -> None:
+    for seed in range(200):
+        assert GenerationWorld(seed).run().wrong == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("mutant", GENERATION_MUTANTS, ids=lambda one: one.__name__)
+def test_generations_that_are_nearly_right_are_caught(mutant: type) -> None:
+    assert mutant(FENCED_WRONGLY[mutant.__name__]).run().wrong
 
 
 @pytest.mark.parametrize("mutant", PRODUCER_MUTANTS, ids=lambda one: one.__name__)

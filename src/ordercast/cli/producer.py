@@ -70,8 +70,11 @@ def _list(args: argparse.Namespace, place: Destination) -> int:
     if args.json:
         print_json({"cluster": place.name, "via": status["site"], "producers": rows})
         return GOOD
-    lines = [("producer", "group", "number")]
-    lines += [(row["producer"], row["group"], str(row["number"])) for row in rows]
+    lines = [("producer", "group", "number", "generation")]
+    lines += [
+        (row["producer"], row["group"], str(row["number"]), str(row.get("generation", "")))
+        for row in rows
+    ]
     print("\n".join(table_lines(lines)))
     say(f"of the running cluster, as site {status['site']} knows it")
     return GOOD

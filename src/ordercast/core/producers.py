@@ -3,9 +3,11 @@
 
 A producer numbers its messages to a group with growing numbers. Its *mark* is the last number in
 the log of the group. A copy at or below the mark stays in the log, in all counts and in what is
-stable, but has no position: nobody is given it. So it is with copies of a message that has an id
-of its sender's own; the group remembers its last ids (`core.ids`), and its last clients
-(`core.clients`).
+stable, but has no position: nobody is given it. The highest bits of a number are the generation of
+the producer, so nothing of an earlier generation is delivered behind a later one.
+
+So it is with copies of a message that has an id of its sender's own; the group remembers its last
+ids (`core.ids`), and its last clients (`core.clients`).
 
 All of that is a function of the group's log, so all members of the group have the same, wherever
 they are in it. They begin an epoch as the layout tells them, go on with every batch that is logged,
@@ -21,7 +23,15 @@ from ordercast.core.ids import IdWindow, id_mark, next_number, ticket_of_number
 from ordercast.core.outbox import Stream, StreamSeqs, stream_seqs
 from ordercast.model.epochs import PRODUCERS, is_id_mark, is_mark
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, Placed, is_by_id, is_once, stamp_in, ticket_in
+from ordercast.model.messages import (
+    Batch,
+    Placed,
+    generation_in,
+    is_by_id,
+    is_once,
+    stamp_in,
+    ticket_in,
+)
 
 NO_MARKS: Final[StreamSeqs] = ()
 _ORIGIN = itemgetter(0)  # of a stream
@@ -75,14 +85,17 @@ class ProducerMarks:
         return True
 
     def knows(self, batch: Batch) -> bool:
-        """Whether a message with the id of this batch, or the request that it is, is in the log, as
-        far as is remembered."""
+        """Of a batch that was not kept: whether a message with its id, or the request that it is,
+        is in the log, as far as is remembered; whether its producer is of the last generation."""
         requests = batch.requests
         if requests is None:
             return False
         if is_once(requests.client):
             clients = self.client_windows.get(batch.group)
             return clients is not None and clients.knows(requests)
+        if ticket := ticket_in(requests.client):
+            mark = self.marks.get((PRODUCERS, ticket, batch.group), 0)
+            return generation_in(mark) == generation_in(requests.numbers[-1][0])
         window = self.windows.get(batch.group)
         return window is not None and id_mark(requests.client) in window.numbers
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.limits import ID_CHARACTERS, LARGEST_NUMBER
+from ordercast.model.limits import GENERATIONS, ID_CHARACTERS, LARGEST_NUMBER, PRODUCER_NUMBERS
 from ordercast.model.names import require_name, shown
 
 T = TypeVar("T")
@@ -38,11 +38,16 @@ def require_number(value: object, what: str, least: int) -> None:
         raise ConfigError(f"{what}: {shown(value)} is too small (at least {least})")
 
 
-def require_producer(group: object, producer: object, number: object) -> None:
-    """Raise ConfigError unless a message to the group can have this producer and number."""
+def require_producer(group: object, producer: object, number: object, generation: object) -> None:
+    """Raise ConfigError unless a message to the group can have this producer, number and
+    generation."""
     require_name(producer, "producer")
-    if type(number) is not int or not 0 < number <= LARGEST_NUMBER:
-        raise ConfigError(f"number: {shown(number)} is none from 1 to {LARGEST_NUMBER}")
+    for field, value, least, most in (
+        ("number", number, 1, PRODUCER_NUMBERS),
+        ("generation", generation, 0, GENERATIONS),
+    ):
+        if type(value) is not int or not least <= value <= most:
+            raise ConfigError(f"{field}: {shown(value)} is none from {least} to {most}")
     if not isinstance(group, str):
         raise ConfigError("group: a producer sends to one group, not to a list of them")
 

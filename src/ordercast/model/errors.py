@@ -34,6 +34,11 @@ class Expired(Error):
     delivered before is not known any more."""
 
 
+class Fenced(Expired):
+    """A message of a producer whose name a later generation uses now: it is not delivered from now
+    on, and perhaps it was before."""
+
+
 class TurnLost(Error):
     """A follower of a named reader that has no turn: others have gone on, or it was reset."""
 

@@ -45,5 +45,7 @@ PIPE_WINDOW: Final = 256 * 1024  # of a pipe, each way, that the other end has n
 TEXT: Final = 256  # characters of a change's name, an address, a reason
 RIDERS: Final = 16  # items of CONTROL in a frame of another lane
 ACKS: Final = 3  # one for each lane
+PRODUCER_NUMBERS: Final = 2**50 - 1  # the largest number of a message of a producer,
+GENERATIONS: Final = 2**12 - 1  # and the last generation that a producer has
 LARGEST_NUMBER: Final = 2**62  # a number plus a count stays within the store's 64 bits
 NAMES_KEPT: Final = 16_384  # names found right and remembered; with more, the set starts anew

@@ -30,6 +30,7 @@ from ordercast.model.limits import (
     BODY_BYTES,
     ENVELOPE_BYTES,
     KEY_PATH,
+    PRODUCER_NUMBERS,
     VECTOR_ENTRIES,
 )
 
@@ -56,6 +57,10 @@ A client's id never begins so. The rest is the request's stamp, and a digest of 
 MARK_BITS: Final = 40
 """The mark of a group's ids, or of its clients: the ticket of their window, and in the lowest bits
 a count."""
+
+GENERATION_BITS: Final = PRODUCER_NUMBERS.bit_length()
+"""The number under which a producer's message travels: the producer's generation, and in the lowest
+bits the number that the producer has given."""
 
 _STAMP_BYTES: Final = MARK_BITS // 8
 _COUNTS: Final = (1 << MARK_BITS) - 1
@@ -91,6 +96,22 @@ def producer_id(ticket: int) -> bytes:
 def ticket_in(client: bytes) -> int:
     """The ticket of a producer; 0: it is the id of a client."""
     return int.from_bytes(client[len(PRODUCER) :]) if client.startswith(PRODUCER) else 0
+
+
+def in_generation(generation: int, number: int) -> int:
+    """The number under which a message of a producer of this generation travels."""
+    return generation << GENERATION_BITS | number
+
+
+def generation_in(number: int) -> int:
+    """The generation of the producer whose message travels under this number."""
+    return number >> GENERATION_BITS
+
+
+def numbered(number: int) -> str:
+    """Such a number in words."""
+    generation, given = generation_in(number), number & ((1 << GENERATION_BITS) - 1)
+    return f"{given} of generation {generation}" if generation else f"{given}"
 
 
 def by_id(sender: str, chosen: str) -> bytes:
@@ -221,9 +242,10 @@ def ticket_of(client: bytes, number: int) -> int:
 
 
 def may_expire(batch: Batch) -> bool:
-    """Whether it is delivered only if its group remembers enough: its sender has chosen an id for
-    it, or it is a client's request with a stamp."""
-    return batch.requests is not None and batch.requests.client.startswith((BY_ID, ONCE))
+    """Whether it may be in the log, and neither it nor a copy of it be delivered: its sender has
+    chosen an id for it, it is a client's request with a stamp, or of a producer that has a later
+    generation."""
+    return batch.requests is not None and not is_client(batch.requests.client)
 
 
 class Placed(Packed, frozen=True):

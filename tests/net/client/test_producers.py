@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from net.client.test_several_addresses import client, running_three
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, Fenced
 from ordercast.net.site.node import site_of
 from support.clusters.served import Served
 from support.clusters.sites import until
@@ -80,6 +80,40 @@ async def test_nothing_overtakes_a_message_that_was_refused(tmp_path: Path) -> N
             last = await remote.produce("sink", number, "alpha", [b"%d" % number])
         await last.stable()
         assert await delivered(running, "b", b"4") == [b"1", b"other", b"2", b"3", b"4"]
+
+
+@in_loop
+async def test_behind_a_new_program_the_old_one_is_fenced_wherever_it_is(tmp_path: Path) -> None:
+    async with (
+        running_three(tmp_path) as running,
+        client(running, "a") as old,
+        client(running, "b", "c") as new,
+    ):
+        await (await old.produce("sink", 7, "alpha", [b"old 7"], generation=1)).stable()
+        await (await new.produce("sink", 1, "alpha", [b"new 1"], generation=2)).stable()
+        late = [
+            await old.produce("sink", number, "alpha", [b"late"], generation=1) for number in (8, 9)
+        ]
+        for receipt in late:
+            with pytest.raises(Fenced, match=r"message 8 of generation 1 of producer 'sink'"):
+                await receipt.stable()
+        await running.kill("b")
+        again = await new.produce("sink", 2, "alpha", [b"new 2"], generation=2)
+        node = running.cluster["a"]
+        copy = await node.produce("sink", 1, "alpha", [b"new 1"], generation=2)
+        await asyncio.gather(again.stable(), copy.stable())
+        plain = await node.produce("sink", 10, "alpha", [b"late"])
+        with pytest.raises(Fenced):
+            await plain.stable()
+        told = (await node.status())["producers"]
+        assert {"producer": "sink", "group": "alpha", "number": 2, "generation": 2} in told
+        await node.add_group("beta", ["c"])
+        with pytest.raises(ConfigError, match="generation: site 'a' is no member of group 'beta'"):
+            await node.produce("sink", 1, "beta", [b"x"], generation=1)
+        with pytest.raises(ConfigError, match="generation: 4096 is none from 0 to 4095"):
+            await new.produce("sink", 3, "alpha", [b"x"], generation=4096)
+        await running.start("b")
+        assert await delivered(running, "c", b"new 2") == [b"old 7", b"new 1", b"new 2"]
 
 
 @in_loop

@@ -44,6 +44,7 @@ class _AsyncNode(Protocol):
         group: Any,
         payloads: Sequence[bytes],
         headers: BatchHeaders,
+        generation: int,
     ) -> Any: ...
     async def multicast_to(self, sites: Any, payload: Any, headers: Headers) -> Any: ...
     def multicast_nowait(self, group: Any, payload: bytes, headers: Headers) -> Any: ...
@@ -172,9 +173,12 @@ class BlockingNode(ClusterChanges[None]):
         group: Group,
         payloads: Sequence[bytes],
         headers: BatchHeaders = None,
+        generation: int = 0,
     ) -> BlockingReceipt:
         """As `Node.produce`; raises the same."""
-        return self._receipt(self._node.produce(producer, number, group, payloads, headers))
+        return self._receipt(
+            self._node.produce(producer, number, group, payloads, headers, generation)
+        )
 
     def multicast_to(
         self, sites: Sequence[Site], payload: bytes, headers: Headers = None

@@ -21,7 +21,7 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
-from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch
+from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch, in_generation
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
     STAGES,
@@ -366,16 +366,20 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         group: Group,
         payloads: Sequence[bytes],
         headers: BatchHeaders = None,
+        generation: int = 0,
     ) -> ClientReceipt:
         """Send a batch of a producer to a group, under a number above those before it there. Of
         several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
-        The receipt is of its last message.
+        The receipt is of its last message. `generation`: behind the first message of a later one,
+        nothing of an earlier one is delivered.
 
-        If this or the receipt raises, send the same again before any later number. Waits and raises
+        If this or the receipt raises, send the same again before any later number; but if the
+        receipt raises Fenced, another program uses the name. Waits and raises
         as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
         many producers. The client repeats it, at any site it comes to, until it is stable."""
         self._require_open()
-        require_producer(group, producer, number)
+        require_producer(group, producer, number, generation)
+        number = in_generation(generation, number)
         outgoing, batch = self._outgoing, list(payloads)
         target = outgoing.target(group)
         size, runs = outgoing.measure(target, batch, headers)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
-from ordercast.model.errors import ConfigError, Error, Expired, WindowFull
+from ordercast.model.errors import ConfigError, Error, Expired, Fenced, WindowFull
 from ordercast.model.features import HEADERS
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders
+from ordercast.model.messages import numbered
 from ordercast.net.admin.frames import (
     STABLE,
     ClientFrame,
@@ -202,8 +203,8 @@ class ClientOutgoing:
         last = self._produced.get((producer, group), 0)
         if at <= last:
             raise ConfigError(
-                f"number: {at} of producer {producer!r} is not above {last}, its last one to"
-                f" group {group!r}"
+                f"number: {numbered(at)} of producer {producer!r} is not above {numbered(last)},"
+                f" its last one to group {group!r}"
             )
 
     def _begin(self, target: Target) -> ClientRequest:
@@ -367,8 +368,9 @@ class ClientOutgoing:
             sent.failed(error)
             if sent.producer:
                 self._produced[sent.producer, sent.target] = sent.after
-                name = f"message {sent.at} of producer {sent.producer!r}"
-                self._reject_later(sent, Error(f"{name} before it failed: {error}"))
+                name = f"message {numbered(sent.at)} of producer {sent.producer!r}"
+                kind = Fenced if isinstance(error, Fenced) else Error
+                self._reject_later(sent, kind(f"{name} before it failed: {error}"))
             elif sent.stamp and not isinstance(error, Expired):
                 self._stamped[sent.target] = sent.after, 0
                 name = f"a message to {sent.target!r} before it failed: {error}"

@@ -29,7 +29,7 @@ from ordercast.model.epochs import (
     is_id_mark,
 )
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import MARK_BITS
+from ordercast.model.messages import MARK_BITS, generation_in, in_generation
 
 
 def epochs_told(layout: Layout) -> list[dict[str, Any]]:
@@ -122,8 +122,11 @@ def producers_told(core: Member) -> list[dict[str, Any]]:
             continue
         stream = (PRODUCERS, ticket, group)
         known = [engine.marks.marks.get(stream, 0) for engine in core.engines.values()]
-        number = max(layout.lasts.get(stream, 0), *known, 0)
-        found.append({"producer": producer, "group": group, "number": number})
+        mark = max(layout.lasts.get(stream, 0), *known, 0)
+        generation = generation_in(mark)
+        number = mark - in_generation(generation, 0)
+        told_of = {"producer": producer, "group": group, "number": number}
+        found.append(told_of | ({"generation": generation} if generation else {}))
     return found
 
 

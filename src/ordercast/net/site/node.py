@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import Any, NoReturn, overload
 
 from ordercast.core.batches import extras_of
-from ordercast.model.arguments import require_id
+from ordercast.model.arguments import require_id, require_producer
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
+from ordercast.model.messages import in_generation
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.site.assembly import open_store, over_tcp
@@ -208,17 +209,21 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         group: Group,
         payloads: Sequence[bytes],
         headers: BatchHeaders = None,
+        generation: int = 0,
     ) -> Receipt:
         """Send a batch of a producer to a group, under a number above those before it there. Of
         several copies of it, sent through any sites, one is delivered ('ordercast docs producers').
-        The receipt is of its last message.
+        The receipt is of its last message. `generation`: behind the first message of a later one,
+        nothing of an earlier one is delivered.
 
-        If this or the receipt raises, send the same again before any later number. Waits and raises
+        If this or the receipt raises, send the same again before any later number; but if the
+        receipt raises Fenced, another program uses the name. Waits and raises
         as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
         many producers."""
-        batch = list(payloads)
+        require_producer(group, producer, number, generation)
+        batch, at = list(payloads), in_generation(generation, number)
         extras = extras_of(headers, len(batch))
-        return await self._running.producing.send((producer, number), group, batch, extras)
+        return await self._running.producing.send((producer, at), group, batch, extras)
 
     async def multicast_to(
         self,

@@ -121,8 +121,8 @@ class RunningSite:
             self.core, self.presence, self.stages, self.driver.wake, self.permits
         )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
-        self.producing = ProducerSender(self.core, self.sender, self._give_ticket)
         self._doubts = Doubts()
+        self.producing = ProducerSender(self.core, self.sender, self._give_ticket, self._doubts)
         self.ids = IdSender(self.core, self.sender, self.producing.ticket, self._doubts)
         self.repeats = RepeatSender(self.core, self.sender, self.producing.ticket, self._doubts)
         self.rows_due = False  # as in `driver.Application`: one of these has rows

@@ -57,7 +57,7 @@ def require_free(cluster: Cluster, sites: Iterable[Site], directory: Path) -> No
     runs already, from another directory. Nothing is made then."""
     for site in sites:
         config = cluster.sites.get(site)
-        if config is None or has_past(directory / f"{site}.db"):
+        if config is None or (directory / f"{site}.db").exists():
             continue
         for host, port in filter(None, (config.address, config.clients, config.metrics)):
             if wrong := why_taken((host, port)):

@@ -1,13 +1,15 @@
 """Messages of this site that may be stable and yet not delivered: what came too late for its group
-to know (docs/ids.md, docs/requests.md). Their receipts raise Expired."""
+to know (docs/ids.md, docs/requests.md), or behind a later generation of its producer
+(docs/producers.md). Their receipts raise Expired. Only a member of the group can know."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import DOUBTED, StageReached
-from ordercast.model.errors import Expired
-from ordercast.model.groups import Group
+from ordercast.model.errors import ConfigError, Expired
+from ordercast.model.groups import Group, Site
 from ordercast.net.site.receipts import Receipt, StageSource
 
 
@@ -52,3 +54,14 @@ class Doubts:
                     source.doubted = not source.was_told()
             elif receipt.stage in ("stable", REFUSED):
                 self._open.pop((receipt.group, receipt.seq + receipt.count - 1), None)
+
+
+def require_member(core: Member, group: Group, what: str) -> Sequence[Site]:
+    """The members of the group. Raises ConfigError unless this site is one of them."""
+    members = core.layout.groups[group]
+    if core.name not in members:
+        raise ConfigError(
+            f"{what.split()[-1]}: site {core.name!r} is no member of group {group!r}: send with"
+            f" {what} through one of {', '.join(members[:8])}{' …' if len(members) > 8 else ''}"
+        )
+    return members

@@ -13,13 +13,13 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.ids import id_mark
 from ordercast.model.arguments import require_id
 from ordercast.model.epochs import ID_WINDOW
-from ordercast.model.errors import ConfigError, Error, Expired
+from ordercast.model.errors import Error, Expired
 from ordercast.model.features import IDS as FEATURE
 from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.limits import IDS
 from ordercast.model.messages import MARK_BITS, by_id
-from ordercast.net.site.copies.doubts import Doubts
+from ordercast.net.site.copies.doubts import Doubts, require_member
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.sender import SiteSender
 
@@ -113,15 +113,8 @@ class IdSender:
 
     def _members(self, group: Group) -> Sequence[Site]:
         """The members of a group that this site is a member of."""
-        core = self._core
-        core.domain(group, ())  # raises if there is none
-        members = core.layout.groups[group]
-        if core.name not in members:
-            raise ConfigError(
-                f"id: site {core.name!r} is no member of group {group!r}: send with an id through"
-                f" one of {', '.join(members[:8])}{' …' if len(members) > 8 else ''}"
-            )
-        return members
+        self._core.domain(group, ())  # raises if there is none
+        return require_member(self._core, group, "an id")
 
     def _room(self, group: Group) -> _Room:
         members = self._members(group)

@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable
 from ordercast.core.batches import Extras
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import require_producer
+from ordercast.model.epochs import PRODUCERS as MARKS
 from ordercast.model.epochs import AddProducer, Edit
-from ordercast.model.errors import ConfigError, Error, UnknownGroup
+from ordercast.model.errors import ConfigError, Error, Fenced, UnknownGroup
 from ordercast.model.features import PRODUCERS
 from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group
-from ordercast.model.messages import producer_id
+from ordercast.model.messages import generation_in, in_generation, numbered, producer_id
+from ordercast.net.site.copies.doubts import Doubts, require_member
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.sender import SiteSender
 
@@ -31,8 +33,10 @@ class ProducerSender:
         core: Member,
         sender: SiteSender,
         ask: Callable[[Edit], Awaitable[None]],
+        doubts: Doubts,
     ) -> None:
         self._core = core
+        self._doubts = doubts
         self._sender = sender
         self._ask = ask
         self._in_turn = asyncio.Lock()
@@ -46,10 +50,14 @@ class ProducerSender:
         extras: Extras,
         subject: ClientSubject | None = None,
     ) -> Receipt:
-        """`name`: the producer, and its number; `subject`: whom a client speaks for. Raises as
-        `multicast_many`; ConfigError also if the cluster takes no more producers."""
+        """`name`: the producer, and its number with its generation; `subject`: whom a client speaks
+        for. Raises as `multicast_many`; ConfigError also if the cluster takes no more producers, or
+        if there is a generation and this site is no member of the group."""
         producer, number = name
-        require_producer(group, producer, number)
+        generation = generation_in(number)
+        require_producer(group, producer, number - in_generation(generation, 0), generation)
+        if generation and group in self._core.layout.groups:
+            require_member(self._core, group, "a generation")
         self._sender.require_open(group, subject)
         pair = (producer, group)
         before = self._failures[pair]
@@ -59,10 +67,18 @@ class ProducerSender:
                     raise Error(f"a message of producer {producer!r} before it was not sent")
                 ticket = await self.ticket(producer, group)
                 request = (producer_id(ticket), number)
-                return await self._sender.send_batch(group, batch, extras, request, subject)
+                receipt = await self._sender.send_batch(group, batch, extras, request, subject)
         except BaseException:  # cancelled, too: what waits behind it must not overtake it
             self._failures[pair] += 1
             raise
+        if self._core.name not in self._core.layout.groups.get(group, ()):
+            return receipt  # it has no log, and cannot know of a later generation
+
+        def was_told() -> bool:
+            mark = self._core.layout.lasts.get((MARKS, ticket, group), 0)
+            return mark >= number and generation_in(mark) == generation
+
+        return self._doubts.follow(receipt, was_told, lambda: fenced(producer, number, group))
 
     async def ticket(self, producer: str, group: Group, feature: str = PRODUCERS) -> int:
         """The ticket of a producer at a group; it is asked for if there is none yet. Raises
@@ -83,3 +99,10 @@ class ProducerSender:
         if found is None:
             raise UnknownGroup(f"producer {producer!r} was removed from group {group!r}")
         return found
+
+
+def fenced(producer: str, number: int, group: Group) -> Fenced:
+    return Fenced(
+        f"message {numbered(number)} of producer {producer!r} to group {group!r}: a later"
+        " generation uses the name: it is not delivered from now on, and perhaps it was before"
+    )
