@@ -2,12 +2,12 @@
 
     python bench/failures_live.py [--kills 5] [--rate 500] [--suspect 1s] [--deliver safe] [--json]
 
-Five daemons on this machine in one domain, three of them voters and the root none of them; a
-client of each sends and reads. In turn a leaf, the root and the manager (`status` says who it is)
-is killed with SIGKILL and, when the others have gone on for a second, started again. For each
-survivor: the longest time between two deliveries from the kill on, and again from the restart on,
-while the site returns. Told are the median over the kills of the survivor that waited longest, and
-the longest of all.
+Six daemons on this machine in one domain, three of them voters and the root none of them; a
+client of each sends and reads. In turn a leaf, a relay, the root, which is the primary of two
+groups, a voter and the manager (`status` says who it is) is killed with SIGKILL and, when the
+others have gone on for a second, started again. For each survivor: the longest time between two
+deliveries from the kill on, and again from the restart on, while the site returns. Told are the
+median over the kills of the survivor that waited longest, and the longest of all.
 """
 
 import argparse
@@ -33,10 +33,10 @@ from ordercast.net.cluster import processes
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
 
-SITES = ("a", "b", "c", "d", "e")
-GROUPS = {"alpha": ["a", "b", "c"], "beta": ["b", "c", "d"], "gamma": ["c", "d", "e"]}
-VOTERS = ["a", "b", "e"]
-ROLES = ("leaf", "root", "manager")
+SITES = ("a", "b", "c", "d", "e", "f")
+GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d", "e"], "gamma": ["e", "f"]}
+VOTERS = ["a", "b", "d"]
+ROLES = ("leaf", "relay", "root", "voter", "manager")
 AFTER_S = 1.0
 LIMIT_S = 60.0
 
@@ -113,7 +113,11 @@ class Bench:
             return str(manager)
         if role == "root":
             return home.root
-        return next(s for s in SITES if not home.structure.children[s] and s != manager)
+        if role == "voter":
+            return next(site for site in VOTERS if site != manager)
+        inner = {site for site in SITES if home.structure.children[site]} - {home.root}
+        leaves = [site for site in SITES if site not in (*inner, *VOTERS, home.root)]
+        return min(inner) if role == "relay" else leaves[0]
 
     async def kill(self, role: str) -> dict[str, Any]:
         site = await self.pick(role)

@@ -59,6 +59,15 @@ def riders(frames: list[Frame]) -> list[Rider | None]:
     return [frame.rider for frame in frames if isinstance(frame, Data)]
 
 
+def test_an_early_submission_carries_no_acknowledgement() -> None:
+    link = Link("b", 1, Limits(), Timing(), up_early=True)
+    link.receive(0, Data(1, 1, DOWN, 1, (relay(1),)), lambda *_: True)
+    link.push(UP, item(1))
+    down, late, _ = flushed(link, LATER)
+    assert [(frame.lane, frame.acks) for frame in down if isinstance(frame, Data)] == [(UP, ())]
+    assert late == [Ack(1, 1, ((DOWN, 1, 1),))]
+
+
 def test_a_start_leaves_with_data_that_does_not_wait_for_the_disk() -> None:
     link = new_link()
     link.push(DOWN, relay(1))

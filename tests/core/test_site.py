@@ -125,13 +125,25 @@ def test_receipts_come_in_order_and_all_of_them(origin: str, level: str) -> None
         assert cluster.delivered[site] == [("alpha3", 1, b"1"), ("alpha3", 2, b"2")]
 
 
-def test_nothing_leaves_the_origin_before_its_record_is_durable() -> None:
-    site = Engine("a", FIGURE, Options())
+@pytest.mark.parametrize(
+    ("options", "inside", "early"),
+    [
+        (Options(), True, True),
+        (Options(), False, False),
+        (Options(on_failure="wait"), True, False),
+        (Options(causal=True), True, False),
+        (Options(causal=True, deliver="agreed"), True, True),
+    ],
+)
+def test_a_submission_leaves_before_it_is_durable_only_where_a_restart_is_sealed(
+    options: Options, inside: bool, early: bool
+) -> None:
+    site = Engine("a", FIGURE, options, inside=inside)
     submit(site, 0, "alpha4", [b"x"])
     box = site.drain()
     assert [type(record) for record in box.persist] == [Accepted]
-    assert box.send == []
-    assert [peer for peer, _ in box.then_send] == ["d"]
+    assert [peer for peer, _ in box.send] == ["d"] * early
+    assert [peer for peer, _ in box.then_send] == ["d"] * (not early)
 
 
 def test_where_nothing_is_stored_no_record_is_made_and_acknowledgements_ride_with_relays() -> None:

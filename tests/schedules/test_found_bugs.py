@@ -132,7 +132,7 @@ LOST_STORES = (
     ),
     found(
         "nobody had a past any more, and one returned without it or a word of that",
-        loss(20_156, changes=False, chance=0),
+        loss(20_156, changes=False, chance=3),
         absence._may_return,
         "(later or not there)",
         "later",
@@ -148,7 +148,7 @@ LOST_STORES = (
 FLUSH = (
     found(
         "a flush ended a change, and left one of the domains that it had closed sealed",
-        flush(100_706, chance=20),
+        flush(100_706, chance=32),
         absence._with_changes,
         "for closing in layout.closing.values():",
         "for closing in ():",
@@ -164,7 +164,7 @@ RETURN = (
     ),
     found(
         "who had been absent for too long went again before it heard that it had joined anew",
-        hard(163, chance=297),
+        hard(163, chance=139),
         absence._lapsed,
         " or layout.rejoining.get(site) == layout.absent[site]",
         "",
@@ -313,14 +313,14 @@ MISJUDGED = (
     ),
     found(
         "the same, where the only site that had it was retired",
-        hard(7_101_408, chance=406),
+        hard(7_101_408, chance=596),
         epoch_judge.nothing_lost,
         " or world.left(s) for",
         " for",
     ),
     found(
         "nobody asked again to retire a site that was gone, and others waited for it",
-        hard(800_067, chance=82),
+        hard(800_067, chance=5),
         exclude_schedules._go_for_good,
         "if there and world.now > world.calm_at + 3 * SECOND:",
         "if False:",

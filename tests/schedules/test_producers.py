@@ -57,7 +57,7 @@ def _true(*_: Any) -> bool:
 
 
 Mutation = Callable[[], AbstractContextManager[Any]]
-FEW, LEAP = range(4), (441,)
+FEW, LEAP = range(4), (81,)
 """Seeds of which one at least catches a mutant. In the run of `LEAP` a site hears at once that an
 epoch opened for it and was closed without it."""
 

@@ -42,7 +42,7 @@ def _keeps_old(self: ClientWindow, requests: Requests) -> bool:
 _keeps = ClientWindow.keeps
 
 Mutation = Callable[[], AbstractContextManager[Any]]
-SEEDS = (0, 1, 5)
+SEEDS = (0, 1, 14)
 """Seeds of which one at least catches a mutant."""
 
 MUTANTS: dict[str, tuple[Mutation, int]] = {
@@ -88,7 +88,7 @@ def test_stores_and_exports_know_copies_of_requests(seed: int, tmp_path: Path) -
     judge_export(world)
 
 
-@pytest.mark.parametrize(("seed", "most"), [(5, 1), (1, FEW), (0, MANY)])
+@pytest.mark.parametrize(("seed", "most"), [(14, 1), (1, FEW), (0, MANY)])
 def test_the_runs_that_catch_them_are_right_without_them(seed: int, most: int) -> None:
     assert judged(*repeating(seed, "trouble", most)) == []
 

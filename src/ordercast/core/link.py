@@ -182,11 +182,20 @@ class Link:
     """`boot` is ours; the peer's is learned from its frames."""
 
     def __init__(
-        self, peer: Site, boot: int, limits: Limits, timing: Timing, *, lasting: bool = True
+        self,
+        peer: Site,
+        boot: int,
+        limits: Limits,
+        timing: Timing,
+        *,
+        lasting: bool = True,
+        up_early: bool = False,
     ) -> None:
         """`lasting`: the numbers of UP and DOWN go on through restarts. Otherwise these lanes begin
-        anew when either site restarts; unacknowledged items go first, under new numbers."""
+        anew when either site restarts; unacknowledged items go first, under new numbers.
+        `up_early`: UP leaves with DOWN, and waits for no disk."""
         self.peer = peer
+        self.up_early = up_early
         self.anew = CONTROL if lasting else UP  # the first lane that begins anew
         self.boot = boot
         self.peer_boot = 1
@@ -235,15 +244,17 @@ class Link:
         self._counts = self._counts or counts
 
     def flush(self, now: int, down: Sends, late: Sends) -> bool:
-        """Send what may be sent now: DOWN into `down`; all else, which may promise something, into
-        `late`. Returns whether this burst counts as `unstored`, until
+        """Send what may be sent now: DOWN, and UP if it may be early, into `down`; all else, which
+        may promise something, into `late`. Returns whether this burst counts as `unstored`, until
         the caller counts down when the late frames have left."""
         before, early = len(late), len(down)
+        up = down if self.up_early else late
         if self.linger_at <= now:
             self.linger_at = NEVER  # it may leave by itself now
         if self.urgent:
             for frame in self._again:
-                (down if frame.lane == DOWN else late).append((self.peer, frame))
+                way = down if frame.lane == DOWN else up if frame.lane == UP else late
+                way.append((self.peer, frame))
             for lane, first, last in self._repairs:
                 late.append((self.peer, Repair(self.boot, self.peer_boot, lane, first, last)))
             self._again, self._repairs, self.urgent = [], [], False
@@ -252,7 +263,7 @@ class Link:
             if to_child.sent < to_child.last:
                 self._send_new(now, DOWN, to_child, down)
             if to_primary.sent < to_primary.last:
-                self._send_new(now, UP, to_primary, late)
+                self._send_new(now, UP, to_primary, up)
             if other.sent < other.last:
                 self._send_control(now, other, down, early, late, before)
         if self.ack_at != NEVER:

@@ -5,8 +5,8 @@ for each drained outbox, in the order in which they were drained:
 
 1. `persist` — write the records, in order, in one group commit (of one burst, or of several).
 2. `send` — at once, without waiting for 1: frames that promise nothing.
-3. When 1 and every earlier outbox's 1 are durable: `then_send` (acknowledgements, submissions,
-   reports, forwarding under `wait`), then `deliver` to the application, then `receipts`. With
+3. When 1 and every earlier outbox's 1 are durable: `then_send` (acknowledgements, reports; under
+   `wait` submissions and relays too), then `deliver` to the application, then `receipts`. With
    something `counted`, `stored` is called: reports that waited behind it may go with data now.
 4. `forget` — if given, write this checkpoint durably; then everything persisted by this outbox
    and earlier ones may be dropped. The checkpoint, followed by the records of later outboxes,
@@ -34,7 +34,7 @@ from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
-    """The application's batch, before anybody else hears of it."""
+    """The application's batch. No receipt tells of it before it is durable."""
 
     batch: Batch
 

@@ -1,11 +1,13 @@
 """Corners of opening and closing under `exclude` that schedules found, each by itself and with the
 mutant that lacks its cure."""
 
+from contextlib import nullcontext
 from unittest.mock import patch
 
 import pytest
 
 from ordercast.core.epochs import absence
+from ordercast.core.epochs.fence import Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.model.epochs import JoinGroup, LeaveGroup, RetireSite
 from ordercast.model.options import MILLISECOND, SECOND
@@ -13,9 +15,9 @@ from support.mutants.exclusion import a_restart_resumes, anybody_settles_a_froze
 from support.worlds.epochs import World
 
 
-def entered_twice(deliver: str) -> World:
-    """b returns, opens the epoch, places a message in it and relays it, and crashes before any of
-    that is stored. Then c sends, too."""
+def entered_twice(deliver: str, *, earlier: bool = True) -> World:
+    """b returns, opens the epoch, places a message in it and, if its program is an earlier version,
+    relays it; it crashes before any of that is stored. Then c sends, too."""
     world = World({"g": "bc"}, "abc", "a", policy="exclude", deliver=deliver)
     world.run(SECOND)
     world.crash("b", SECOND)
@@ -29,7 +31,9 @@ def entered_twice(deliver: str) -> World:
         if site == "b" and not entered and layout.last_epoch > 2 and layout.flushing is None:
             entered.append(layout.last_epoch)
             member.submit(world.now, "g", [b"ghost"])
-            world._send(site, member.drain())
+            with patch.object(Fence, "end", lambda *_: None) if earlier else nullcontext():
+                box = member.drain()
+            world._send(site, box)
             world.crash(site, 20 * MILLISECOND)
         else:
             drain(site)
@@ -48,6 +52,12 @@ def test_an_epoch_that_was_entered_and_not_stored_is_not_entered_again(deliver: 
     world = entered_twice(deliver)
     assert world.judge() == []
     assert [payload for _, _, payload in world.seen["b"]] == [b"ghost", b"from c"]
+
+
+def test_nothing_is_relayed_in_an_epoch_before_it_is_stored_that_it_is_open() -> None:
+    world = entered_twice("agreed", earlier=False)
+    assert world.judge() == []
+    assert [payload for _, _, payload in world.seen["c"]] == [b"from c"]
 
 
 def test_otherwise_a_number_would_be_given_twice() -> None:

@@ -12,14 +12,15 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import MemberBox
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.outbox import Accepted
-from ordercast.model.epochs import CLIENT_WINDOW, AddProducer
+from ordercast.model.epochs import CLIENT_WINDOW, AddProducer, JoinGroup
 from ordercast.model.errors import Error
 from ordercast.model.limits import BATCH_MESSAGES
 from ordercast.model.messages import MARK_BITS, Requests, once
-from ordercast.model.options import MILLISECOND, NEVER, SECOND, Limits
+from ordercast.model.options import MILLISECOND, SECOND, Limits
 from ordercast.wire.epochs import InEpoch
-from ordercast.wire.frames import DOWN, Data
+from ordercast.wire.frames import DOWN, Data, Submit
 from support.worlds.epochs import World
+from support.worlds.slow_disks import SlowDisks
 
 Id = tuple[str, int, str, int]
 ALL = ("a", "b", "c")
@@ -50,6 +51,17 @@ def relayed(sends: object) -> list[tuple[str, int, int]]:
     ]
 
 
+def submitted(sends: object) -> list[bytes]:
+    """The clients whose requests go UP; empty: a message of the application."""
+    return [
+        item.batch.requests.client if item.batch.requests else b""
+        for _, frame in sends  # type: ignore[attr-defined]
+        if isinstance(frame, InEpoch) and isinstance(frame.frame, Data)
+        for item in frame.frame.items
+        if isinstance(item, Submit)
+    ]
+
+
 def burst(member: Member, number: int | None) -> MemberBox:
     """A message of a client, or (None) of the application that embeds the site."""
     request = None if number is None else (CLIENT, number)
@@ -70,6 +82,55 @@ def test_a_clients_request_is_relayed_when_it_is_durable_and_an_applications_at_
     assert not client.send
     assert relayed(client.then_send)
     assert MEMBER in client.counted
+
+
+def test_a_clients_request_is_submitted_when_it_is_durable_and_an_applications_at_once() -> None:
+    world = founded()
+    member = next(one for one in world.members.values() if one is not primary(world))
+    assert submitted(burst(member, None).send) == [b""]
+    client = burst(member, 1)
+    assert submitted(client.send) == []
+    assert submitted(client.then_send) == [CLIENT]
+    member.stored(client.counted)
+    assert submitted(burst(member, None).send) == [b""]
+
+
+class SlowDisk(World):
+    """From the burst on in which it opens an epoch, the disk of d is slow."""
+
+    def __init__(self) -> None:
+        self.unstored: list[MemberBox] = []
+        groups = {"alpha": ALL, "beta": ("a",)}
+        super().__init__(groups, (*ALL, "d"), ALL, policy="exclude")
+
+    def drain(self, site: str) -> None:
+        layout = self.members[site].layout
+        if site != "d" or layout.home("d") is None:
+            super().drain(site)
+        else:
+            self.unstored.append(self.members[site].drain())
+
+    def store(self) -> None:
+        for box in self.unstored:
+            self._persist("d", box)
+            self._then_send("d", box)
+        self.unstored = []
+
+
+def test_nothing_is_submitted_in_an_epoch_before_it_is_stored_that_the_epoch_is_open() -> None:
+    """Killed then, d would be a site outside, and go on. It would give seqs that it gave in the
+    epoch: a window of them is skipped, and it may have given more."""
+    world = SlowDisk()
+    world.run(2 * SECOND)
+    world.ask("a", "join", JoinGroup("beta", "d"))
+    while not world.unstored:
+        world.run(world.now + MILLISECOND)
+    world.submit("d", "alpha", b"x")
+    assert [submitted(box.send) for box in world.unstored] == [[]] * len(world.unstored)
+    assert submitted(world.unstored[-1].then_send) == [b""]
+    world.store()
+    world.submit("d", "alpha", b"x")
+    assert submitted(world.unstored[-1].send) == [b""]
 
 
 @pytest.mark.parametrize("protocol", TREES)
@@ -145,35 +206,12 @@ def test_a_crash_before_it_is_durable_lets_nobody_have_it() -> None:
 # --- random crashes, and a client that repeats ----------------------------------------------------
 
 
-class WorldWithClients(World):
-    """Disks also have the numbers of requests, as stores do: in the commit of their batches. They
-    may take a while, and sites go on meanwhile."""
+class WorldWithClients(SlowDisks):
+    """Disks also have the numbers of requests, as stores do: in the commit of their batches."""
 
-    def __init__(self, *given: Any, disk: int, **named: Any) -> None:
+    def __init__(self, *given: Any, **named: Any) -> None:
         self.stored: dict[bytes, int] = {}  # by client, the last
-        self.disk = disk
         super().__init__(*given, **named)
-
-    def drain(self, site: str) -> None:
-        if not self.disk:
-            super().drain(site)
-            return
-        self._bursting.discard(site)
-        member = self.members[site]
-        box = member.drain()
-        self._send(site, box)
-        if self.now < self.calm_at and self.draw.random() < self._danger(member, box):
-            self.crash(site)
-            return
-        alarm = self._alarms[site] = min(box.epochs_alarm, box.voters_alarm)
-        if alarm < NEVER:
-            self._push(max(alarm, self.now), "alarm", site)
-        self.at(self.now + self.disk, lambda: self._written(site, member, box))
-
-    def _written(self, site: str, member: Member, box: MemberBox) -> None:
-        if self.members.get(site) is member:
-            for duty in (self._persist, self._then_send, self._deliver, self._forget):
-                duty(site, box)
 
     def _persist(self, site: str, box: MemberBox) -> None:
         super()._persist(site, box)

@@ -72,6 +72,22 @@ def test_a_changed_program_gets_nothing_taken_that_its_site_may_not_send(
     assert world.judge() == []
 
 
+@pytest.mark.parametrize("protocol", ["propagation", "two_phase"])
+def test_what_waits_for_a_grant_is_taken_with_the_grant_and_not_when_it_is_sent_again(
+    protocol: str,
+) -> None:
+    """It has waited for so long that its origin sends it again every few seconds only."""
+    world = World(GROUPS, SITES, ["a", "b", "c"], protocol=protocol, make=program("d"))
+    world.run(SECOND)
+    world.ask("a", "table", TABLE)
+    world.run(2 * SECOND)
+    world.submit("d", "alpha", b"waits")
+    world.run(8 * SECOND)
+    world.ask("a", "grant", Grant("site:d", ("send:alpha",)))
+    world.run(world.now + 200 * MILLISECOND)
+    assert delivered(world, b"waits") == ["a", "b", "c"]
+
+
 def test_without_asking_it_would_be_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Senders, "allow", lambda *_: True)
     world = World(GROUPS, SITES, ["a", "b", "c"], make=program("d"))

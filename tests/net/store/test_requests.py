@@ -87,13 +87,16 @@ async def test_what_a_client_repeats_after_a_kill_before_the_commit_is_delivered
             assert site_of(node).core.logged == 3
 
 
+@pytest.mark.parametrize("relays", [True, False])
 @in_loop
-async def test_what_was_relayed_and_not_stored_and_what_follows_have_ids_of_their_own(
-    tmp_path: Path,
+async def test_what_was_sent_and_not_stored_and_what_follows_have_ids_of_their_own(
+    tmp_path: Path, relays: bool
 ) -> None:
-    """An application that embeds the site is relayed before the disk has it."""
+    """What an application sends that embeds the site is relayed, or submitted, before the disk has
+    it."""
     async with local_cluster(GROUPS, dir=tmp_path, durability="os", timeouts=QUICK) as cluster:
-        site = primary(cluster)
+        places = primary(cluster)
+        site = next(name for name in GROUPS["alpha"] if (name == places) is relays)
         other = cluster[next(name for name in GROUPS["alpha"] if name != site)]
         never_stores(cluster[site])
         lost = await cluster[site].multicast("alpha", b"relayed")

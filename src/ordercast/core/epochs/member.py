@@ -254,7 +254,7 @@ class Member:
         requests = batch.requests()
         engine.accept(now, group, members, batch.seq, len(batch.payloads), batch.body(), requests)
         if requests is not None and is_client(requests.client):
-            self._fence.accepted()
+            self._fence.up()
         return True
 
     def domain(self, group: Group, members: Sequence[Site]) -> Domain:
@@ -469,6 +469,8 @@ class Member:
         for epoch, checkpoint in self._adopt(layout).items():
             self.flush.entering(layout.domains[epoch])
             self.make(layout.domains[epoch], checkpoint).start(self.now)
+            if self._durable and self._excludes:  # a restart must know that it was here
+                self._fence.up()
         for epoch, batches in self.into_open.items():
             for batch in batches:
                 self.engines[epoch].take_over(batch)
