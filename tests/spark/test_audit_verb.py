@@ -369,9 +369,14 @@ def test_a_lake_is_judged_as_any_history(kind: str, said: Any, tmp_path: Path) -
         found.append({**json.loads(out), "seconds": 0})
     assert found[0] == found[1]
     assert (found[0]["rows"], found[0]["ok"]) == (48, True)
-    code, _, err = said(str(tmp_path / "lake"), "--follow", "--once")
-    assert code == 2
-    assert "is a lake, which one process follows: --engine memory" in err
+    code, out, err = said(str(tmp_path / "lake"), "--follow", "--once", "--json")
+    if kind == "delta":
+        assert code == 2
+        assert "is a lake of Delta tables, which one process follows: --engine memory" in err
+    else:
+        assert {name: json.loads(out.splitlines()[-1])[name] for name in found[0]} | {
+            "seconds": 0
+        } == found[0]
 
 
 def test_auto_takes_one_process_for_little_and_says_so(simulated: Path, said: Any) -> None:

@@ -177,9 +177,9 @@ def _shown(args: argparse.Namespace) -> Callable[[Sequence["Figure"]], None]:
 
 def _figures(args: argparse.Namespace, spark: Any) -> Any:
     from ordercast.pipeline.following.figures import figures
-    from ordercast.pipeline.following.tables import read_streams
+    from ordercast.pipeline.following.lakes import table_streams
 
-    frames = read_streams(spark, args.history)
+    frames = table_streams(spark, args.history)
     place = None if args.checkpoint is None else Path(args.checkpoint) / "query-figures"
     return figures(
         frames["deliveries"], frames["sent"], out=args.figures, on_figures=_shown(args),

@@ -266,7 +266,10 @@ def _python_of_executors(python: str | None) -> Iterator[None]:
 def _settings(scratch: str, memory: str) -> dict[str, str]:
     return {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+        # The last: what the JVM itself writes goes with the folder, too, also when it is killed.
+        "spark.driver.extraJavaOptions": (
+            f'-Dlog4j2.configurationFile={_QUIET.as_uri()} "-Djava.io.tmpdir={scratch}"'
+        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": scratch,

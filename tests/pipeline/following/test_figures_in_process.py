@@ -55,7 +55,8 @@ def test_a_window_is_told_when_a_row_is_ten_seconds_younger_than_its_end(tmp_pat
     assert (b.site, b.deliveries, b.sends, b.load) == ("b", 90, 0, 9.0)
     assert a.latency_p50_ms == a.latency_p99_ms == 1.0
     assert (b.latency_max_ms, a.behind, b.behind) == (3.0, 0, 10)
-    assert (a.lag_ms, b.lag_ms) == (0.0, pytest.approx(998.0))
+    assert a.lag_ms == 0.0
+    assert b.lag_ms == pytest.approx(998.0)
     before = len(told)
     made.take(99, History(deliveries=[Delivered("a", 999, 1, 1, "g", "a", 1, 999, 15 * SECOND)]))
     assert len(told) == before  # too late for its window
@@ -73,7 +74,7 @@ def test_a_process_that_is_killed_writes_each_window_once(tmp_path: Path) -> Non
     for portion in portions():
         growing.append(portion)
         if chance.random() < 0.5:
-            following = follow_folder(
+            following: Any = follow_folder(
                 growing.folder, checkpoint=places["state"], figures=places["out"], once=True
             )
             for _ in range(chance.randint(1, 3)):

@@ -155,9 +155,9 @@ async def test_daemons_and_stores_tell_what_an_excluded_site_takes_back(tmp_path
     write_certificates("local", ["a", "b", "c"], certs)
     add_client_certificates("local", ["spark"], certs)
     grants = {"socket": ALL, "site:*": ALL, "client:spark": ["read:*"]}
-    options = {"remote": True, "tls": {"dir": str(certs)}, "grants": grants, "deliver": "agreed"}
-    quick = {"suspect": "200ms"}
-    async with served(tmp_path, GROUPS, timeouts=quick, **options) as sites:
+    options: dict[str, Any] = {"tls": {"dir": str(certs)}, "grants": grants, "deliver": "agreed"}
+    options["timeouts"] = {"suspect": "200ms"}
+    async with served(tmp_path, GROUPS, remote=True, **options) as sites:
         cluster = sites.cluster
         nodes = {"nodes": sites.address("a"), "cert": str(certs / "clients" / "spark.pem")}
         places = [{"store": str(tmp_path), "sites": "a"}, {**nodes, "timeout": "20"}]

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.history.lake import appends_in, read_lake
 from ordercast.history.rows import History
+from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
+from ordercast.pipeline.following.lakes import appended_files, lake_stream
 from ordercast.pipeline.following.tables import (
     as_history,
     as_one,
@@ -25,11 +28,13 @@ if TYPE_CHECKING:
 
 OnVerdict = Callable[[LiveVerdict], None]
 _LOOK_S = 0.2
+_LAKE, _APPEND = "", "append"  # in place of tables and files
 
 
 class FilesRead:
     """The files of a folder whose rows were judged, so that they can be read again: when an event
-    contradicts what is condensed, they are judged anew with the events known."""
+    contradicts what is condensed, they are judged anew with the events known. Of a lake it is the
+    last append: its files may be merged."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,10 +42,28 @@ class FilesRead:
 
     def add(self, data: Any) -> None:
         for table, files in files_of(data, self._folder).items():
-            self.left.setdefault(table, {}).update((file, []) for file in files)
+            if self._is_lake():
+                last = max(appends_in(file)[-1] for file in files)
+                before = self.left.get(_LAKE, {}).get(_APPEND, [0])
+                self.left[_LAKE] = {_APPEND: [max(last, *before)]}
+            else:
+                self.left.setdefault(table, {}).update((file, []) for file in files)
 
     def read_again(self) -> Iterator[History]:
-        return GrowingFolder(self._folder, self.left).read_again()
+        read = self.left
+        if _LAKE in read:
+            appends = range(1, read[_LAKE][_APPEND][0] + 1)
+            read = {name: {file: [] for file in self._appended(name, appends)} for name in TABLES}
+        return GrowingFolder(self._folder, read).read_again()
+
+    def _is_lake(self) -> bool:
+        return _LAKE in self.left or read_lake(self._folder) is not None
+
+    def _appended(self, table: str, appends: range) -> list[str]:
+        lake = read_lake(self._folder)
+        assert lake is not None
+        found = appended_files(self._folder, lake, table, appends)
+        return [name.removeprefix(f"{table}/") for name in found]
 
 
 class FollowQuery:
@@ -99,13 +122,12 @@ class FollowQuery:
         if self._on_verdict is not None:
             self._on_verdict(self.verdict)
 
-    def _start(self, frames: dict[str, "DataFrame"], every_s: float, once: bool) -> None:
-        streams = {name: frame for name, frame in frames.items() if frame.isStreaming}
-        if not streams:
-            raise ConfigError("follow needs a table that is a stream; 'audit' judges the others")
-        fixed = {name: frame for name, frame in frames.items() if name not in streams}
+    def _read_first(self, fixed: dict[str, "DataFrame"]) -> None:
+        """The tables that are no streams; they come with the first batch."""
         if fixed and self._follower.batch < 0:
             self._first = as_history(as_one(fixed).toArrow())
+
+    def _start(self, rows: "DataFrame", every_s: float, once: bool) -> None:
         checkpoint = self._follower.checkpoint
         if checkpoint is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="ordercast-follow-")
@@ -116,7 +138,7 @@ class FollowQuery:
                 raise ConfigError(f"{place}: is missing: the checkpoint is not one of Spark's")
         if self._follower.batch >= 0:
             self._verdicts.put(self.verdict)  # the one that was kept
-        writer = as_one(streams).writeStream.foreachBatch(self._take)
+        writer = rows.writeStream.foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(place)).queryName("ordercast audit")
         trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
         self._query = writer.trigger(**trigger).start()
@@ -150,11 +172,17 @@ def follow(
     given["epochs"] = epochs
     if (history is None) == all(frame is None for frame in given.values()):
         raise ConfigError("follow needs a history, or its tables, and not both")
+    fixed: dict[str, DataFrame] = {}
     if history is None:
         name, frames = "tables", require_tables(given)
+        streams = {table: frame for table, frame in frames.items() if frame.isStreaming}
+        if not streams:
+            raise ConfigError("follow needs a table that is a stream; 'audit' judges the others")
+        fixed = {table: frame for table, frame in frames.items() if table not in streams}
+        rows = as_one(streams)
     else:
         name = str(history) if "://" in str(history) else str(Path(history).resolve())
-        frames = read_streams(spark, name)
+        rows = _rows_of(spark, name)
     place = None if checkpoint is None else Path(checkpoint)
     files = None if history is None or "://" in name else FilesRead(Path(name))
     again = None if files is None else files.read_again
@@ -162,5 +190,11 @@ def follow(
     if files is not None:
         files.left = follower.left
     query = FollowQuery(follower, files, on_verdict)
-    query._start(frames, every_s, once)
+    query._read_first(fixed)
+    query._start(rows, every_s, once)
     return query
+
+
+def _rows_of(spark: "SparkSession", history: str) -> "DataFrame":
+    lake = lake_stream(spark, history)
+    return as_one(read_streams(spark, history)) if lake is None else lake

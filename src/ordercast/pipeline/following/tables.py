@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from ordercast.history.lake import read_lake
 from ordercast.history.reader import arrow_rows, check_epoch, check_event
 from ordercast.history.rows import History
 from ordercast.history.tables import TABLES
@@ -33,8 +32,6 @@ files_per_batch = 64
 
 def read_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
     """The tables of a folder or URI, as streams of their files. A column names the file."""
-    if read_lake(Path(history)) is not None:  # Spark would take merged files for new ones
-        raise ConfigError(f"{history}: is a lake, which one process follows: --engine memory")
     frames = {}
     for name, table in TABLES.items():
         columns = [t.StructField(column.name, OURS[column.type]) for column in table.columns]

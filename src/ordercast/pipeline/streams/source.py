@@ -32,7 +32,9 @@ try:
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadMaxRows,
-        SupportsTriggerAvailableNow,
+    )
+    from pyspark.sql.streaming.datasource import (
+        SupportsTriggerAvailableNow as SupportsTriggerAvailableNow,
     )
 
     ADMISSION = True
