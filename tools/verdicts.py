@@ -20,10 +20,11 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "verdicts.md"
 TOP = """\
 # Every claim, its verdict and what was measured
 
-Written by `python -m tools.verdicts DIR` from the folder of `ordercast reproduce --out DIR`, in full, on Spark; nothing here
-is written by hand. {headline} A claim that several figures judge counts once, and has a line for each here. *Partly*: at some
-points and not at others. [What the words mean](sweeps.md#what-the-words-of-a-verdict-mean), [the errata](errata.md), [where
-everything is](papers.md).
+Written by `python -m tools.verdicts DIR` from the folder of `ordercast reproduce --out DIR`, in
+full, on Spark; nothing here is written by hand. {headline} A claim that several figures judge
+counts once, and has a line for each here. *Partly*: at some points and not at others. What the
+words mean: [sweeps.md](sweeps.md#what-the-words-of-a-verdict-mean); what is wrong in the papers:
+[errata.md](errata.md); where everything is: [papers.md](papers.md).
 """
 
 
