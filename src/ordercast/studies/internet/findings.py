@@ -68,9 +68,9 @@ def forest_figure(results: Results) -> "Figure":
             log_axis(ax, "x", values(results, "sites"))
             log_axis(ax, "y")
             if measure == "utilisation":
-                reference(ax, 1.0, "overloaded")
+                reference(ax, 1.0, "overloaded", at="left")
             if measure == "tree_depth":
-                reference(ax, DEEPEST, "too deep for an epoch")
+                reference(ax, DEEPEST, "too deep for an epoch", at="left")
     legend_above(figure, axes[0], columns=3)
     return figure
 
