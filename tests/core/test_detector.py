@@ -99,3 +99,27 @@ def test_who_is_no_longer_watched_is_not_suspected() -> None:
     assert detector.suspects(SECOND) == ["b", "c"]
     detector.watch(SECOND, ["c", "d"])
     assert detector.suspects(SECOND) == ["c"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whoever_is_silent_is_found_whatever_was_asked_before(seed: int) -> None:
+    """Peers are looked at only where one may be silent: what that says is what all silences say."""
+    chance = random.Random(seed)
+    detector, now, found = watching("b", "c", "d"), 0, 0
+    for _ in range(2_000):
+        now += chance.randrange(2 * TIMES.interval)
+        act = chance.randrange(8)
+        if act < 4:
+            detector.heard(now, chance.choice("bcd"))
+        elif act == 4:
+            detector.watch(now, chance.sample("bcde", 3))
+        elif act == 5:
+            detector.silent(now, chance.choice("bcde"), chance.randrange(SECOND))
+        else:
+            detector.tick(now)
+        at_least = chance.choice([0, SECOND])
+        silent = detector.silences(now).items()
+        expected = [p for p, time in silent if time > max(at_least, detector.patience(p))]
+        assert detector.suspects(now, at_least) == expected
+        found += len(expected)
+    assert found

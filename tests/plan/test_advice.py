@@ -206,6 +206,23 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, object], expe
         advise(table_of(FIGURE_3), **options)  # type: ignore[arg-type]
 
 
+def test_what_a_cluster_could_not_hold_is_told() -> None:
+    path = GroupTable.of({f"g{n:04}": (f"s{n:04}", f"s{n + 1:04}") for n in range(4_200)})
+    deep = said(advise(path, "greedy"))
+    assert "A tree of greedy is 4,1" in deep
+    assert "sites deep, and no epoch opens one deeper than 4,096" in deep
+    flat = said(advise(path, "star"))
+    assert "sites deep" not in flat
+    crowded = GroupTable.of({f"g{n:05}": ("hub", f"s{n:05}") for n in range(16_385)})
+    told = said(advise(crowded, "star"))
+    assert "hub is in 16,385 groups, and what sites tell each other" in told
+    apart = GroupTable.of({f"g{n:04}": (f"a{n:04}", f"b{n:04}") for n in range(4_000)})
+    told = said(advise(apart, "star"))
+    assert "4,000 domains among 8,000 sites: who is outside of which takes 1.2 GB" in told
+    assert "clusters of their own" not in flat
+    assert "is in" not in flat
+
+
 def test_a_large_domain_is_told_what_it_costs_beside_its_messages() -> None:
     sites = [f"s{number:04}" for number in range(1_200)]
     chained = {f"g{place}": sites[place : place + 2] for place in range(1_100)}

@@ -60,6 +60,21 @@ def test_without_names_all_that_is_built_is_reproduced() -> None:
     ]  # fmt: skip
 
 
+def test_what_is_excepted_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list", "--except", "scale-internet", "gs-table1"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    left = [name for name in CATALOGUE if name not in ("scale-internet", "gs-table1")]
+    assert listed == left
+    assert list(CATALOGUE)[-1] == "scale-internet"  # the longest comes last
+    only = ["reproduce", "--list", "--only", "gs-table1", "gs-table2", "--except"]
+    assert main([*only, "gs-table1"]) == 0
+    assert capsys.readouterr().out.startswith("gs-table2 ")
+    assert main([*only, "gs-table1", "gs-table2"]) == 2
+    assert capsys.readouterr().err == "ordercast: --except: leaves nothing to do\n"
+    assert main([*only, "gs-tabel1"]) == 2
+    assert "--except: there is no 'gs-tabel1' (did you mean" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
     [

@@ -27,11 +27,13 @@ EXAMPLE = """\
 example:
   ordercast reproduce --list
   ordercast reproduce --only gs-graph1 gs-graph2 --quick --out figures
+  ordercast reproduce --except scale-internet --out figures
 
 names: gs-table1, gs-table2, gs-graph1 ... gs-graph5, gs-exponential, gs-load,
-       gs-setup, tom-table1, tom-figure5, swap-latency, swap-locality, stab-table1,
-       stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-load, stab-trigger,
-       scale-forest, scale-internet, scale-ordering, scale-churn"""
+       gs-setup, gs-change, gs-failure, tom-table1, tom-figure5, tom-given, tom-rings,
+       tom-loss, swap-latency, swap-locality, swap-throughput, swap-change, stab-table1,
+       stab-table4, stab-figure6 ... stab-figure10, stab-scale, stab-variants, stab-load,
+       stab-trigger, scale-forest, scale-ordering, scale-churn, scale-internet"""
 
 
 _COLOURS = {"agrees": GOOD_WORDS, "partly": WARNING_WORDS, "differs": BAD_WORDS}
@@ -42,6 +44,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", metavar="NAME", nargs="+", action="extend", default=[],
         help="only these (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--except", metavar="NAME", nargs="+", action="extend", default=[], dest="without",
+        help="not these: scale-internet takes longest",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="tell what there is, and run nothing")
     parser.add_argument("--quick", action="store_true", help="fewer points and runs: minutes")
@@ -55,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from ordercast.studies.figures import require_figures
     from ordercast.studies.runner import INDEX, reproduce
 
-    wanted = named(args.only)
+    wanted = named(args.only, args.without)
     if args.list:
         return _list(args, wanted)
     require_figures()

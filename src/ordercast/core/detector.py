@@ -29,12 +29,14 @@ class _Peer:
 
 
 class Detector:
-    """State: per peer, when it was heard and how regularly; when `tick` is due."""
+    """State: per peer, when it was heard and how regularly; when `tick` is due. No peer was heard
+    before `_all_heard`: while that is not long ago, nobody need be looked at."""
 
     def __init__(self, now: int, times: DetectorTimes | None = None) -> None:
         self.times = times or DetectorTimes()
         self._peers: dict[Site, _Peer] = {}
         self._said_at: dict[Site, int] = {}
+        self._all_heard = now
         self.alarm_at = now + self.times.interval
 
     def watch(self, now: int, peers: Iterable[Site]) -> None:
@@ -50,6 +52,7 @@ class Detector:
         """The peer, which is watched, has been silent for this time before it was watched."""
         if peer in self._peers:
             self._peers[peer].heard_at = now - time
+            self._all_heard = min(self._all_heard, now - time)
 
     def heard(self, now: int, peer: Site) -> None:
         """Anything from the peer is a sign of life."""
@@ -88,6 +91,9 @@ class Detector:
     def suspects(self, now: int, at_least: int = 0) -> list[Site]:
         """The peers that have been silent for longer than their patience, and for longer than
         `at_least`."""
+        if now - self._all_heard <= max(at_least, self.times.least * self.times.interval):
+            return []
+        self._all_heard = min((peer.heard_at for peer in self._peers.values()), default=now)
         silent = self.silences(now)
         return [p for p, since in silent.items() if since > max(at_least, self.patience(p))]
 

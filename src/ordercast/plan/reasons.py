@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
+from ordercast.forest.forest import numbers_of
 from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.tree import Tree
 from ordercast.model.groups import Group, GroupTable
+from ordercast.model.limits import KEY_PATH, VECTOR_ENTRIES
 from ordercast.plan.candidates import Candidate
 from ordercast.plan.objectives import (
     ASSUMED_RATE,
@@ -22,6 +25,9 @@ _WORTH_SAYING = 1.25  # times better in another objective
 _LARGE = 1_000  # sites of a domain
 _SMALL = 50  # times smaller than the domain: rounds of stability are mostly for others
 _LISTED = 5  # so many names are written out
+_DEEPEST = KEY_PATH // 2  # of a tree that an epoch can open
+_MEMORY = 1e9  # bytes at every site for its layout: more is said
+BYTES_OUTSIDE = 36  # of a layout in memory, for each domain and site: who is outside (measured)
 
 _BEST = {
     "delay": "has the shortest estimated delay, {} on average until the last member has a message",
@@ -53,6 +59,7 @@ def explain(
     sentences.extend(_rebalanced(chosen))
     sentences.extend(_cycles(cyclic, len(indexed.groups)))
     sentences.extend(_large_domain(indexed))
+    sentences.extend(_limits(indexed, chosen))
     sentences.extend(_idle_sites(indexed))
     return sentences
 
@@ -233,6 +240,32 @@ def _large_domain(indexed: IndexedTable) -> Iterator[str]:
         yield (
             f"A group has {mean:,.1f} members on average: reports within groups (stability ="
             ' "plain") take far fewer frames than rounds through the whole domain.'
+        )
+
+
+def _limits(indexed: IndexedTable, chosen: Candidate) -> Iterator[str]:
+    """What a running cluster could not hold."""
+    deepest = max(Tree.of(numbers_of(chosen.forest, indexed)[0]).depth, default=0)
+    if deepest > _DEEPEST:
+        yield (
+            f"A tree of {chosen.builder} is {deepest:,} sites deep, and no epoch opens one deeper"
+            f" than {_DEEPEST:,}: a cluster cannot use this forest."
+        )
+    groups, site = max(
+        zip(map(len, indexed.groups_of), indexed.sites, strict=True), default=(0, "")
+    )
+    if groups > VECTOR_ENTRIES:
+        yield (
+            f"{site} is in {groups:,} groups, and what sites tell each other of stability has room"
+            f" for {VECTOR_ENTRIES:,}: divide them between several sites."
+        )
+    domains = len(indexed.domains())
+    memory = BYTES_OUTSIDE * domains * len(indexed.sites)
+    if memory > _MEMORY:
+        yield (
+            f"There are {domains:,} domains among {len(indexed.sites):,} sites: who is outside of"
+            f" which takes {memory / 1e9:,.1f} GB of memory at every site. Groups that never meet"
+            " are better in clusters of their own."
         )
 
 

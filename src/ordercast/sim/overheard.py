@@ -18,6 +18,7 @@ from ordercast.model.options import SECOND, Timing
 from ordercast.sim.config import SimConfig
 from ordercast.sim.driver import SUBMIT
 from ordercast.sim.networks import Network, NetworkSpec, PointToPointSpec
+from ordercast.sim.place import Place
 from ordercast.sim.workload import Submission
 from ordercast.sim.world import World
 from ordercast.wire.epochs import InEpoch
@@ -189,8 +190,12 @@ class _Listening(World):
     def _transmit(self, now: int, source: Site, sends: Sequence[tuple[Site, InEpoch]]) -> None:
         kept = []
         for peer, frame in sends:
-            said = frame.frame
+            said = frame.frame if type(frame) is InEpoch else None  # a site looks for a manager
             if type(said) is Data and not all(isinstance(item, _BESIDE) for item in said.items):
                 kept.append((peer, frame))
                 self._heard.append(OverheardFrame(now, source, peer, said.items))
         super()._transmit(now, source, kept)
+
+    def _push_apart(self, at: int, code: int, place: Place, peer: Any, frame: Any) -> None:
+        """Voters are not run: nothing changes or fails, and what they say is not counted, nor what
+        sites say to them."""

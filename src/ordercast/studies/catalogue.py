@@ -25,12 +25,24 @@ CATALOGUE: Mapping[str, Reproduction] = {
 }
 
 
-def named(names: Sequence[str]) -> list[Reproduction]:
+def named(names: Sequence[str], without: Sequence[str] = ()) -> list[Reproduction]:
     """Those asked for, each once, in the catalogue's order; all of them when none is named."""
+    _require_known("--only", names)
+    _require_known("--except", without)
+    wanted = [
+        each
+        for name, each in CATALOGUE.items()
+        if (not names or name in names) and name not in without
+    ]
+    if not wanted:
+        raise ConfigError("--except: leaves nothing to do")
+    return wanted
+
+
+def _require_known(option: str, names: Sequence[str]) -> None:
     for name in names:
         if name not in CATALOGUE:
             hint = nearest(name, CATALOGUE)
             raise ConfigError(
-                f"--only: there is no {name!r}{hint}; 'ordercast reproduce --list' tells all"
+                f"{option}: there is no {name!r}{hint}; 'ordercast reproduce --list' tells all"
             )
-    return [each for name, each in CATALOGUE.items() if not names or name in names]

@@ -106,7 +106,7 @@ def log_axis(ax: "Axes", which: str, ticks: Sequence[float] | None = None) -> No
         low, high = axis.get_data_interval()
         few = high < 200 * max(low, 1e-9)  # decades alone would leave the axis bare
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.9g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -122,12 +122,14 @@ def fit_means(axes: Sequence["Axes"]) -> None:
         ax.set_ylim(min(means) / 1.7, max(means) * 1.7)
 
 
-def reference(ax: "Axes", y: float, text: str) -> None:
-    """A level to compare with, named at its right end."""
+def reference(ax: "Axes", y: float, text: str, at: str = "right") -> None:
+    """A level to compare with, named at its right end, or left where curves rise to it."""
     ax.axhline(y, color=GREY, lw=1.2, ls="--")
     ax.annotate(
-        text, (1, y), xycoords=("axes fraction", "data"), xytext=(-4, -3),
-        textcoords="offset points", ha="right", va="top", fontsize=8.5, color=GREY,
+        text, (1 if at == "right" else 0, y), xycoords=("axes fraction", "data"),
+        xytext=(-4 if at == "right" else 4, -3),
+        textcoords="offset points", ha=at, va="top", fontsize=8.5, color=GREY,
+        bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 1.0},
     )  # fmt: skip
 
 

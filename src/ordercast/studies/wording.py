@@ -21,7 +21,7 @@ def means(spots: Sequence[Spot], digits: int = 0) -> str:
 
 def places(spots: Sequence[Spot]) -> str:
     """The values of x."""
-    return ", ".join(f"{spot.x:g}" for spot in spots)
+    return ", ".join(f"{spot.x:,g}" for spot in spots)
 
 
 def percents(part: Sequence[Spot], whole: Sequence[Spot]) -> str:

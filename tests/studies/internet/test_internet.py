@@ -67,7 +67,7 @@ def forests(*, star: float = 0.9, balanced: float = 0.1, share: float = 0.8) -> 
                      row("groups_most", 8.0, **at)]  # fmt: skip
             for builder in BUILDERS:
                 busy = {"star": star, "balanced": balanced}.get(builder, 0.5) * times
-                told = {"utilisation": busy, "depth_max": 409.6 * times, "seconds": 1.0,
+                told = {"utilisation": busy, "tree_depth": 409.6 * times, "seconds": 1.0,
                         "chosen": float(builder == "star")}  # fmt: skip
                 rows += [row(m, v, **at, builder=builder) for m, v in told.items()]
     return Results.of(rows)
@@ -78,7 +78,7 @@ def test_the_first_limit_is_found_from_the_growth() -> None:
     assert [finding.verdict for finding in found] == [MEASURED] * 3 + [AGREES, MEASURED, AGREES]
     told = found[0].measured
     assert told.startswith("In this order: star: a site busy all its time, about 11,000 sites")
-    assert "greedy: a forest too deep to open, about 100,000 sites" in told
+    assert "greedy: a tree too deep to open, about 100,000 sites" in told
     assert "than an array of stability has, not below a billion sites" in told
     assert "a layout that takes 4 GB of a site's memory, about 200,000 sites" in told
     between = forest_findings(forests(star=5.0))[0].measured

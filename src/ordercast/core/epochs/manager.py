@@ -406,10 +406,13 @@ class Manager:
         """Adopt the features that every site of the roster has, absent sites included: they will
         read the messages when they are back."""
         member, layout = self._member, self._member.layout
+        unused = lacking(member.features, layout.features)
+        if not unused:
+            return
         others = [site for site in layout.roster if site != member.name]
         news = tuple(
             feature
-            for feature in lacking(member.features, layout.features)
+            for feature in unused
             if all(feature in self._features.get(site, ()) for site in others)
         )
         if news and self._settled():

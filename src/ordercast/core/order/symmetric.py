@@ -72,6 +72,7 @@ class Symmetric(Domainwide):
         self._clock = 0
         self._durable = 0  # after a restart no clock up to this one is given
         self._heard: dict[Site, int] = {peer: 0 for peer in self._domain if peer != site}
+        self._least: Timestamp = (0, "")  # of those heard; stays it until this peer is heard again
         self._told: dict[Site, int] = {}  # the last clock sent to a peer
         self._asked: dict[Site, Timestamp] = {}  # what a peer was asked to exceed, and has not yet
         self._heap: list[tuple[Timestamp, Batch]] = []
@@ -235,7 +236,11 @@ class Symmetric(Domainwide):
     def _safe_upto(self) -> Timestamp:
         """Every timestamp that still comes is above this one. This site's own clock is ahead of all
         that wait."""
-        return min(((clock, peer) for peer, clock in self._heard.items()), default=self._highest)
+        clock, peer = self._least
+        if self._heard.get(peer) != clock:  # clocks only rise, so the least of all may be another
+            heard = ((clock, peer) for peer, clock in self._heard.items())
+            self._least = min(heard, default=self._highest)
+        return self._least
 
     def resume(self) -> None:
         self._advance()

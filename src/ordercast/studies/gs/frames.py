@@ -7,23 +7,25 @@ with the n, d and ε of the very same groups.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ordercast.core.structure import Structure
 from ordercast.forest.metrics import measure
 from ordercast.model.groups import Group, GroupTable
+from ordercast.model.messages import MessageId
 from ordercast.model.options import MILLISECOND
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.networks import BroadcastSpec, NetworkSpec, PointToPointSpec
-from ordercast.sim.overheard import PlannedSend, overhear
+from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 
 OUTSIDE = "outside"
 P2P, BROADCAST = "p2p", "broadcast"
 P_MS, L_MS, T_MS = 1, 5, 2
+_APART = 600 * MILLISECOND  # between two messages: the first is everywhere by then
 _NETWORKS: Mapping[str, NetworkSpec] = {
     P2P: PointToPointSpec(P_MS * MILLISECOND, L_MS * MILLISECOND),
     BROADCAST: BroadcastSpec(T_MS * MILLISECOND),
@@ -52,7 +54,7 @@ def table_costs(config: Config, seed: int, _run: str) -> Measured:
     measures: dict[str, float] = {}
     for protocol, builder in _BUILDERS.items():
         structure = Structure(EPOCH, table, advise(table, builder).forest)
-        found = [multicast(structure, group, protocol, network) for group in table.groups]
+        found = multicasts(structure, list(table.groups), protocol, network)
         metrics = measure(structure.forest, table)
         depth = dict(zip(sorted(table.groups), metrics.depth, strict=True))
         extra = dict(zip(sorted(table.groups), metrics.extra, strict=True))
@@ -119,12 +121,27 @@ FORMULAS: Mapping[str, Mapping[str, Formula]] = {
 
 def multicast(structure: Structure, group: Group, protocol: str, network: str) -> MessageWay:
     """One message from outside to one group, while nothing else is under way."""
-    sending = PlannedSend(0, OUTSIDE, group)
-    found = overhear(structure, protocol, [sending], _NETWORKS[network])
-    (message,) = found.sent
+    (way,) = multicasts(structure, [group], protocol, network)
+    return way
+
+
+def multicasts(
+    structure: Structure, groups: Sequence[Group], protocol: str, network: str
+) -> list[MessageWay]:
+    """One message from outside to each group, one after the other."""
+    sendings = [PlannedSend(_APART * place, OUTSIDE, group) for place, group in enumerate(groups)]
+    found = overhear(structure, protocol, sendings, _NETWORKS[network])
+    return [_way(structure, found, message, network) for message in found.sent]
+
+
+def _way(structure: Structure, found: Overheard, message: MessageId, network: str) -> MessageWay:
+    sent, had = found.sent[message], max(found.had[message].values())
+    if had - sent >= _APART:
+        raise RuntimeError(f"{message} was under way when the next one was sent")
+    its = replace(found, heard=[frame for frame in found.heard if sent <= frame.at <= had])
     delays = [delay / MILLISECOND for delay in found.delays(message)]
     if network != BROADCAST:
-        return MessageWay(found.messages, delays)
-    multicasts = [count for count in found.receivers().values() if count > 1]
+        return MessageWay(its.messages, delays)
+    multicasts = [count for count in its.receivers().values() if count > 1]
     others = len(structure.table.sites) - 1
-    return MessageWay(found.transmissions(), delays, others * len(multicasts), sum(multicasts))
+    return MessageWay(its.transmissions(), delays, others * len(multicasts), sum(multicasts))

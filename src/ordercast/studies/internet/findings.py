@@ -54,7 +54,7 @@ def forest_figure(results: Results) -> "Figure":
     figure, axes = new_figure(13.0, 9.0, 3, 3, sharex=True)
     columns = (
         ("utilisation", "busiest site", "share of its time"),
-        ("depth_max", "deepest group", "hops"),
+        ("tree_depth", "deepest site", "hops from the root"),
         ("seconds", "time to build", "processor seconds"),
     )
     for row, kind in enumerate(KINDS):
@@ -68,9 +68,9 @@ def forest_figure(results: Results) -> "Figure":
             log_axis(ax, "x", values(results, "sites"))
             log_axis(ax, "y")
             if measure == "utilisation":
-                reference(ax, 1.0, "overloaded")
-            if measure == "depth_max":
-                reference(ax, DEEPEST, "too deep for an epoch")
+                reference(ax, 1.0, "overloaded", at="left")
+            if measure == "tree_depth":
+                reference(ax, DEEPEST, "too deep for an epoch", at="left")
     legend_above(figure, axes[0], columns=3)
     return figure
 
@@ -120,8 +120,8 @@ def _first_limit(results: Results, kind: str) -> Finding:
         for builder in BUILDERS
     }
     limits |= {
-        f"{builder}: a forest too deep to open": _met(
-            _of(results, "depth_max", kind, builder), DEEPEST
+        f"{builder}: a tree too deep to open": _met(
+            _of(results, "tree_depth", kind, builder), DEEPEST
         )
         for builder in ("greedy", "balanced")
     }

@@ -16,11 +16,13 @@ from ordercast.forest.greedy import build_greedy
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import measure_indexed
 from ordercast.forest.star import build_star
+from ordercast.forest.tree import Tree
 from ordercast.model.groups import GroupTable
 from ordercast.model.limits import FOLDED_BYTES, KEY_PATH, VECTOR_ENTRIES
 from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
 from ordercast.plan.advice import rank
 from ordercast.plan.objectives import evaluate, unit_rate
+from ordercast.plan.reasons import BYTES_OUTSIDE
 from ordercast.sim.network_model import model_of
 from ordercast.sim.networks import WanSpec
 from ordercast.studies.internet.tables import domain_share, zipf_table
@@ -30,11 +32,10 @@ BUILDERS: dict[str, Callable[[GroupTable], Forest]] = {
     "greedy": build_greedy,
     "balanced": build_balanced,
 }
-DEEPEST = KEY_PATH // 2  # of a forest that an epoch can open
+DEEPEST = KEY_PATH // 2  # of a tree that an epoch can open
 LAYOUT_MB = FOLDED_BYTES / 1e6  # of a layout that fits into a frame
 ENTRIES = VECTOR_ENTRIES  # groups in one array of stability
 MEMORY_MB = 4_000  # of a site, for its layout
-_BYTES_OUTSIDE = 36  # in memory, for each domain and site: who is outside may send to it (measured)
 _IDLE = 1e-9  # messages a second: nobody waits
 
 
@@ -46,7 +47,7 @@ def forest_costs(config: Config, seed: int, _run: str) -> Measured:
     measures: Measures = {
         "domain_share": domain_share(table),
         "domains": float(domains := len(indexed.domains())),
-        "memory_mb": _BYTES_OUTSIDE * domains * len(table.sites) / 1e6,
+        "memory_mb": BYTES_OUTSIDE * domains * len(table.sites) / 1e6,
         "layout_mb": _layout_bytes(table) / 1e6,
         "groups_most": float(max(map(len, indexed.groups_of))),
     }
@@ -63,6 +64,7 @@ def forest_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{name}/seconds": took,
             f"{name}/depth_mean": metrics.depth_mean,
             f"{name}/depth_max": float(metrics.depth_max),
+            f"{name}/tree_depth": float(max(Tree.of(parent).depth)),
             f"{name}/utilisation": found[name].utilisation,
             f"{name}/idle_delay_ms": 1e3 * idle.delay,
         }

@@ -263,10 +263,11 @@ def _draw_ratios(ax: "Axes", results: Results) -> None:
             for each in RATIOS if each.basic == basic and each.members <= max(less)
         ]  # fmt: skip
         draw_line(ax, said, ls="none", marker="*", ms=14, mfc="none", mew=1.2, color=colour)
+        beside = (-8, 6) if basic == "coordp" else (0, -18)  # where there is no curve
         for spot in said:
             ax.annotate(
-                f"{spot.y:,.0f}", (spot.x, spot.y), xytext=(-8, 6), textcoords="offset points",
-                ha="right", fontsize=8.5, color=colour,
+                f"{spot.y:,.0f}", (spot.x, spot.y), xytext=beside, textcoords="offset points",
+                ha="right" if beside[0] else "center", fontsize=8.5, color=colour,
             )  # fmt: skip
     ax.plot([], [], ls="none", marker="*", ms=14, mfc="none", color=GREY, label="as printed")
     title(ax, "Round-trip times: basic to structured")

@@ -415,7 +415,7 @@ def load_findings(results: Results) -> list[Finding]:
                 f"{protocol} {spots[0].y:,.1f} to {spots[-1].y:,.1f} ms"
                 f" ({spots[-1].y / spots[0].y:.1f} times)"
             )
-        rates = curve(results, "busy", "rate", members=members, protocol="coordp")
+        rates = curve(results, "busy", "rate", members=members, protocol="s_coordp")
         found.append(
             Finding(
                 f"Data traffic makes rounds longer ({members:,} members).",

@@ -45,8 +45,9 @@ _MOST_MEMBERS = {"full_dist": 1_000, S_FULL_DIST: 20_000, "coordp": 20_000, "tra
 BUSY = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
 _QUICK_BUSY = (0.0, 0.5, 0.8)
 _DATA_BYTES = 1_000
-_LARGER_TREE, _LARGER_BUSY = "b=3,p=5,z=1", (0.0, 0.4, 0.8)  # 202 members
-_MOST_LOADED = {"full_dist": 150, "train": 150}  # members: every datum goes to all of them
+_LARGER_TREES, _LARGER_BUSY = ("b=3,p=5,z=1", "n=1000,b=4"), (0.0, 0.4, 0.8)  # 202, 1,000 members
+# Members: every datum goes to all of them, as long as a round lasts.
+_MOST_LOADED = {"full_dist": 150, "train": 150, "coordp": 500}
 _ROUNDS = 6  # measured in each run
 
 # The trigger: 15 members on a WAN, where much is sent during a round.
@@ -159,7 +160,7 @@ def loads(quick: bool) -> Points:
     trees = ("b=2,p=5,z=1",) if quick else ("b=2,p=5,z=1", "b=3,p=4,z=3")
     found = list(product(trees, _QUICK_BUSY if quick else BUSY))
     if not quick:
-        found += product((_LARGER_TREE,), _LARGER_BUSY)
+        found += product(_LARGER_TREES, _LARGER_BUSY)
     return [{"members": parse_tree(tree).n, "tree": tree, "busy": busy} for tree, busy in found]
 
 

@@ -92,7 +92,7 @@ class Sender(RoundMember):
 
     def stable(self, array: "Vector") -> None:
         self.finished = self.network.now
-        if (array > self.traffic.truth()).any():
+        if not self.traffic.all_have(array):
             raise Unsafe(f"member {self.node} is told that more is stable than every member has")
         for _ in range(int(array[self.node]) - self.released):
             self.traffic.known.append(self.network.now - self.held.popleft())
@@ -114,6 +114,7 @@ class DataTraffic:
         self.known: list[int] = []  # how long it took until senders knew that messages were stable
         tree = setting.shape.build(seed)
         self.nothing: Vector = numpy().zeros(tree.count, dtype="uint32")
+        self._had = self.nothing  # by all members, when that was last looked at
         self.paths = paths_of(tree, setting.placement, seed)
         self.network = TreeNetwork(tree, self._hear, distances(tree, setting.links))
         self.members = [Sender(node, self) for node in range(tree.count)]
@@ -141,8 +142,11 @@ class DataTraffic:
         else:
             self.network.send(Packet(member.node, self.first.node, START, RoundDue(), 0), 0)
 
-    def truth(self) -> "Vector":
-        return self.arrays.least([member.own.seen() for member in self.members])
+    def all_have(self, array: "Vector") -> bool:
+        """Whether every member has all of it. What all had before they have still."""
+        if (array > self._had).any():
+            self._had = self.arrays.least([each.own.seen() for each in self.members]).copy()
+        return not (array > self._had).any()
 
     def _hear(self, node: int, packet: Packet) -> None:
         member = self.members[node]
