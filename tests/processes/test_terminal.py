@@ -1,5 +1,6 @@
 """`ordercast top` in a terminal, against real daemons; Ctrl-C there, in verbs that take long."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -12,6 +13,8 @@ import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -161,3 +164,32 @@ def test_ctrl_c_ends_a_long_verb_at_once(words: str, sign: str, cluster: Daemons
     assert last.removeprefix("^C") == "ordercast: interrupted"
     assert "Traceback" not in terminal.shown[before:]
     assert left_running(terminal.process.pid) == []
+
+
+def test_ctrl_c_ends_a_page_that_computes_and_streams(cluster: Daemons) -> None:
+    """A run of minutes is asked for, and a stream is open: both are cut off, without a word."""
+    with cluster.start("dashboard", "cluster.toml", "--port", "0", "--json") as serving:
+        assert serving.stdout is not None
+        assert serving.stderr is not None
+        url = json.loads(serving.stdout.readline())["url"]
+        line = """ordercast sim '{"groups":{"g":["a","b","c"]}}' --messages 20000"""
+        long = Request(
+            f"{url}/api/replay", json.dumps({"line": line}).encode(),
+            {"Origin": url, "Content-Type": "application/json"},
+        )  # fmt: skip
+        asking = Thread(target=answered, args=(long,))
+        with urlopen(f"{url}/api/cluster/stream") as stream:
+            stream.readline()
+            asking.start()
+            time.sleep(0.5)
+            begun = time.monotonic()
+            serving.send_signal(signal.SIGINT)
+            assert serving.wait(60) == 130
+            assert time.monotonic() - begun < 10
+        asking.join()
+        assert serving.stderr.read() == "ordercast: interrupted\n"
+
+
+def answered(request: Request) -> None:
+    with contextlib.suppress(OSError):  # the server ends
+        urlopen(request).close()

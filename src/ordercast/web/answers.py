@@ -1,5 +1,6 @@
 """What all addresses share: a request's body as data, and a user's mistake as one line."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any, TypeAlias
@@ -13,7 +14,7 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def answers(handler: Handler) -> Handler:
-    """What a user's mistake raises becomes an answer of one line."""
+    """What a user's mistake raises becomes an answer of one line; so does the server's end."""
 
     @wraps(handler)
     async def guarded(request: Request) -> Response:
@@ -21,6 +22,8 @@ def answers(handler: Handler) -> Handler:
             return await handler(request)
         except Error as error:
             return JSONResponse({"error": str(error)}, status_code=400)
+        except asyncio.CancelledError:
+            return JSONResponse({"error": "the server stops"}, status_code=503)
 
     return guarded
 

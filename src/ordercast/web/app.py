@@ -37,6 +37,7 @@ from ordercast.web.feed import Sampler
 from ordercast.web.forest_picture import STYLE as FOREST
 from ordercast.web.runs import ParseLine, Runs
 from ordercast.web.stream_figures import StreamFigures
+from ordercast.web.threads import in_thread
 from ordercast.web.witness_picture import STYLE as WITNESS
 
 _DIAGRAMS = Response(DIAGRAM + FOREST + EPOCHS + WITNESS, media_type="text/css")
@@ -171,10 +172,10 @@ def _replay_routes(dashboard: Dashboard) -> list[BaseRoute]:
         body = await body_of(request)
         async with dashboard.busy:
             if body.get("stores") is True and dashboard.collect is not None:
-                found = await asyncio.to_thread(_collected, dashboard.collect, dashboard.subject)
+                found = await in_thread(_collected, dashboard.collect, dashboard.subject)
             else:
                 config, seed = dashboard.parse_line(text_of(body, "line"))
-                found = await asyncio.to_thread(runs.run_config, runs.bounded(config), seed)
+                found = await in_thread(runs.run_config, runs.bounded(config), seed)
         return JSONResponse({"run": dashboard.runs.add(*found)})
 
     @answers
@@ -183,7 +184,7 @@ def _replay_routes(dashboard: Dashboard) -> list[BaseRoute]:
         trace, history = dashboard.runs.trace(number), dashboard.runs.history(number)
         causal = request.query_params.get("causal") == "1"
         async with dashboard.busy:
-            found = await asyncio.to_thread(runs.witnesses_of, trace, history, causal=causal)
+            found = await in_thread(runs.witnesses_of, trace, history, causal=causal)
         return JSONResponse(found)
 
     base = "/api/replay/{run:int}"
@@ -216,7 +217,7 @@ def _planner_routes(dashboard: Dashboard) -> list[BaseRoute]:
         body = await body_of(request)
         text, objective = text_of(body, "groups"), text_of(body, "objective")
         async with dashboard.busy:
-            return JSONResponse(await asyncio.to_thread(planner.plan_text, text, objective))
+            return JSONResponse(await in_thread(planner.plan_text, text, objective))
 
     @answers
     async def first(_request: Request) -> Response:
@@ -228,7 +229,8 @@ def _planner_routes(dashboard: Dashboard) -> list[BaseRoute]:
 def _papers_routes(dashboard: Dashboard) -> list[BaseRoute]:
     @answers
     async def listed(_request: Request) -> Response:
-        return JSONResponse(await asyncio.to_thread(papers.listed, dashboard.papers))
+        async with dashboard.busy:
+            return JSONResponse(await in_thread(papers.listed, dashboard.papers))
 
     @answers
     async def figure(request: Request) -> Response:

@@ -1,6 +1,7 @@
 """Serving the application on a socket: this machine alone, or elsewhere with TLS and a token."""
 
 import ipaddress
+import logging
 import secrets
 import socket
 from pathlib import Path
@@ -67,15 +68,20 @@ def address(found: socket.socket, access: Access) -> str:
 
 
 def make_server(app: Starlette, *, cert: Path | None, key: Path | None) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=_FAREWELL_S,
-            ssl_certfile=None if cert is None else str(cert),
-            ssl_keyfile=None if key is None else str(key),
-        )
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=_FAREWELL_S,
+        ssl_certfile=None if cert is None else str(cert),
+        ssl_keyfile=None if key is None else str(key),
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
+    return uvicorn.Server(config)
+
+
+def _is_no_farewell(told: logging.LogRecord) -> bool:
+    """Open pages are cut off at the end: that is no error."""
+    return "graceful shutdown" not in told.getMessage()
