@@ -6,11 +6,13 @@ const rich = (text) => text.split("`").map((part, i) => (i % 2 ? make("code", {}
 
 function entry(one) {
   const verdicts = one.findings.map((finding) => make("tr", {}, make("td", { class: `verdict ${finding.verdict}` }, finding.verdict), make("td", {}, ...rich(finding.statement)), make("td", {}, ...rich(finding.measured))));
-  const here = one.findings.length
-    ? [make("h3", {}, "Measured here"), one.figure ? make("img", { src: `/api/papers/${one.name}.png`, alt: one.title, loading: "lazy" }) : "", make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, ""), make("th", {}, "statement"), make("th", {}, "measured"))), make("tbody", {}, ...verdicts))), make("p", { class: "quiet" }, one.run)]
+  const done = one.findings.length > 0;
+  const here = done
+    ? [make("h3", {}, "Measured here"), one.figure ? make("img", { src: `/api/papers/${one.name}.png`, alt: one.title, loading: "lazy" }) : "", make("p", { class: "quiet" }, one.run)]
     : [make("h3", {}, "Measured here"), make("p", { class: "quiet" }, "Not yet: ", make("code", {}, `ordercast reproduce --only ${one.name}`))];
+  const table = done ? make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, make("th", {}, ""), make("th", {}, "statement"), make("th", {}, "measured"))), make("tbody", {}, ...verdicts))) : "";
   return make("section", { class: "card paper", id: one.name }, make("h2", {}, one.title, make("span", { class: "quiet" }, ` ${one.source}`)),
-    make("div", { class: "two" }, make("div", {}, make("h3", {}, "The paper says"), ...one.says.map((words) => make("blockquote", {}, ...rich(words))), make("h3", {}, "How it is redone"), make("p", {}, ...rich(one.how))), make("div", {}, ...here)));
+    make("div", { class: "two" }, make("div", {}, make("h3", {}, "The paper says"), ...one.says.map((words) => make("blockquote", {}, ...rich(words))), make("h3", {}, "How it is redone"), make("p", {}, ...rich(one.how))), make("div", {}, ...here)), table);
 }
 
 async function begin() {
