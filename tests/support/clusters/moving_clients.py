@@ -6,9 +6,12 @@ it sends; what it was not told of may be delivered or not, but once and in order
 """
 
 import asyncio
+import json
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Awaitable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +21,7 @@ from ordercast.net.admin.frames import ClientFrame, Send, SendOnce
 from ordercast.net.client.client import Client
 from ordercast.net.client.endpoints import SocketEndpoint
 from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.store.events import ENTERED
 from support.clusters.client_kills import Case, Found, _audit, log_of, running
 from support.clusters.served import Served, served
 from support.harness import loops
@@ -102,7 +106,8 @@ class _Moving:
     def __init__(self, case: Case, daemons: Daemons, found: Found, losses: int) -> None:
         self.case, self.daemons, self.found = case, daemons, found
         self.lives: list[Life] = []
-        self.lost: dict[str, set[bytes]] = {}  # what was sent before it was back without its store
+        self.lost: dict[str, set[bytes]] = {}  # what was sent before a site began anew
+        self._joins: Counter[str] = Counter()  # how often it did
         self._losses = losses
         self._first = 0
         self._rng = random.Random(f"moving clients {case}")
@@ -151,8 +156,11 @@ class _Moving:
         async with self._at(site) as client:  # two of three must be there
             while (await client.status())["standing"] != "present":
                 await asyncio.sleep(0.1)
-        if loses:
+        joins = _joins(self.daemons.stores / f"{site}.db", site)
+        if loses or joins > self._joins[site]:
             self.lost[site] = {payload for life in self.lives for payload in life.sent}
+            self.found.counts["begun anew"] += 1
+        self._joins[site] = joins
 
     def _at(self, site: str) -> Client:
         place = [SocketEndpoint(self.daemons.stores / f"{site}.sock")]
@@ -238,10 +246,18 @@ async def _done(call: Awaitable[None] | None) -> None:
         await call
 
 
+def _joins(store: Path, site: str) -> int:
+    """How often the site has joined its groups anew, as this store knows."""
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
+        rows = db.execute("SELECT detail FROM events WHERE kind = ?", (ENTERED,))
+        arrived = [json.loads(detail)["arrived"] for (detail,) in rows]
+    return sum(any(site in sites for _, sites in groups) for groups in arrived)
+
+
 def _judge(case: Case, stores: Path, campaign: _Moving, found: Found) -> None:
-    """A site that has lost its store begins anew with the epoch that it returns in. If all lose
-    theirs, one after the other, no store has the messages of before: each member had them when they
-    were told stable, and has delivered them."""
+    """A site that has lost its store begins anew with the epoch that it returns in, and once more
+    if it is killed in that epoch (docs/epochs.md). If all lose their stores, one after the other,
+    no store has the messages of before: each member had them when they were told stable."""
     told = {payload for life in campaign.lives for payload in life.stable}
     for site in case.groups[GROUP]:
         have = [payload for _, payload in log_of(stores / f"{site}.db")]
