@@ -1,6 +1,6 @@
 """Soak campaign: clients that move, repeat and lose their memory, in random schedules of members,
-with crashes, lost stores, partitions and changes of groups. Each request once, in its order. Nine of
-ten schedules are small ones, of a second and three sites."""
+with crashes, lost stores, partitions and changes of groups. Each request once, in its order.
+Nine of ten schedules are small ones, of a second and three sites."""
 
 from support.worlds.producing import SMALL, judged
 from support.worlds.repeating import repeating
