@@ -14,8 +14,9 @@ from collections.abc import Awaitable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from ordercast.history.rows import ROLLBACK
 from ordercast.model.errors import Error, Expired
 from ordercast.net.admin.frames import ClientFrame, Send, SendOnce
 from ordercast.net.client.client import Client
@@ -23,6 +24,7 @@ from ordercast.net.client.endpoints import SocketEndpoint
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.store.events import ENTERED
 from support.clusters.client_kills import Case, Found, _audit, log_of, running
+from support.clusters.excluding import root_of
 from support.clusters.served import Served, served
 from support.harness import loops
 
@@ -61,6 +63,16 @@ class DaemonsHere:
         self._running = running
         self.sites = sorted(running.cluster.cluster.sites)
         self.stores = running.directory
+
+    def root(self) -> str:
+        return root_of(self._running.cluster)
+
+    def cut_off(self, site: str) -> None:
+        """From all others; from now on no site, if none is named."""
+        if site:
+            self._running.cluster.split([site], [one for one in self.sites if one != site])
+        else:
+            self._running.cluster.heal()
 
     async def kill(self, site: str) -> None:
         await self._running.kill(site)
@@ -120,8 +132,10 @@ class _Moving:
                 senders = [
                     asyncio.create_task(self._lives(number)) for number in range(self.case.clients)
                 ]
-                for _ in range(self.case.kills):
+                for number in range(self.case.kills):
                     await self._kill()
+                    if isinstance(self.daemons, DaemonsHere) and number % 3 == 0:
+                        await self._cut_off(self.daemons)
                 self._over = True
                 await asyncio.gather(*senders)
         except TimeoutError:
@@ -153,6 +167,20 @@ class _Moving:
                 file.unlink()
         await asyncio.sleep(away)
         await _done(self.daemons.start(site))
+        await self._back(site, loses)
+
+    async def _cut_off(self, daemons: DaemonsHere) -> None:
+        """A site is cut off from the others, and not from its clients. What it delivers at `agreed`
+        is taken back when it returns."""
+        site = self._rng.choice([*daemons.sites, daemons.root(), daemons.root()])
+        daemons.cut_off(site)
+        await asyncio.sleep(self._rng.choice([0.5, 3]) * SUSPECT_S)
+        daemons.cut_off("")
+        self.found.counts["cuts"] += 1
+        await asyncio.sleep(SUSPECT_S)
+        await self._back(site, False)
+
+    async def _back(self, site: str, loses: bool) -> None:
         async with self._at(site) as client:  # two of three must be there
             while (await client.status())["standing"] != "present":
                 await asyncio.sleep(0.1)
@@ -246,11 +274,15 @@ async def _done(call: Awaitable[None] | None) -> None:
         await call
 
 
+def _events(store: Path, kind: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
+        rows = db.execute("SELECT detail FROM events WHERE kind = ?", (kind,)).fetchall()
+    return [json.loads(detail) for (detail,) in rows]
+
+
 def _joins(store: Path, site: str) -> int:
     """How often the site has joined its groups anew, as this store knows."""
-    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
-        rows = db.execute("SELECT detail FROM events WHERE kind = ?", (ENTERED,))
-        arrived = [json.loads(detail)["arrived"] for (detail,) in rows]
+    arrived = [event["arrived"] for event in _events(store, ENTERED)]
     return sum(any(site in sites for _, sites in groups) for groups in arrived)
 
 
@@ -262,6 +294,7 @@ def _judge(case: Case, stores: Path, campaign: _Moving, found: Found) -> None:
     for site in case.groups[GROUP]:
         have = [payload for _, payload in log_of(stores / f"{site}.db")]
         found.counts["deliveries"] += len(have)
+        found.counts["rollbacks"] += len(_events(stores / f"{site}.db", ROLLBACK))
         times = Counter(have)
         doubled = [payload for payload, count in times.items() if count > 1]
         if doubled:
