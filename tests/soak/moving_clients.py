@@ -9,8 +9,8 @@ from support.clusters.client_kills import Case
 from support.clusters.moving_clients import run_moving
 from tools.soak.campaign import Outcome
 
-CASE_S = 60
-KILLS = 6
+CASE_S = 100
+KILLS = 10
 
 
 def run(seed: int) -> Outcome:
@@ -23,5 +23,5 @@ def run(seed: int) -> Outcome:
         kills=KILLS,
     )
     with tempfile.TemporaryDirectory(prefix="oc-soak-") as place:
-        found = run_moving(case, Path(place), losses=2)
+        found = run_moving(case, Path(place), losses=3)
     return Outcome(not found.wrong, dict(found.counts), f"{case}: {'; '.join(found.wrong)[:1500]}")

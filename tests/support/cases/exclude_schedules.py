@@ -133,6 +133,42 @@ def hard_world(
     return world
 
 
+def small_world(seed: int) -> World:
+    """Three sites, one group, one second with one to three troubles: so small that very many can be
+    run. A store is lost only where no other is."""
+    draw = random.Random(seed * 19 + 1)
+    sites = list("abc")
+    world = World(
+        {"g0": sites},
+        sites,
+        sites,
+        seed=seed,
+        loss=draw.choice([0, 0, 0.1]),
+        crash=draw.choice([0, 0.002, 0.01]),
+        deliver=draw.choice(["safe", "agreed", "agreed"]),
+        builder="star",
+        protocol=ON_TREES[0],
+        checkpoint_batches=4,
+        log_entries=draw.choice([2, 128]),
+        burst=draw.choice([0, 0.5]),
+        policy="exclude",
+    )
+    loses = False
+    for _ in range(draw.randint(1, 3)):
+        at, site = draw.randint(60, 110) * 10 * MILLISECOND, draw.choice(sites)
+        what = draw.random()
+        if what < 0.2 and not loses:
+            loses = True
+            world.at(at, lambda s=site: _lose(world, s))  # type: ignore[misc]
+        elif what < 0.6:
+            away = draw.choice([5, 50, 400]) * MILLISECOND
+            world.at(at, lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+        else:
+            world.at(at, lambda: _cut_off(draw, world))
+            world.at(at + draw.randint(50, 600) * MILLISECOND, lambda: world.partition([]))
+    return world
+
+
 def _lag(draw: random.Random, world: World) -> None:
     """Some applications take nothing for a while: at any site at any time, and at sites that take
     part in a flush, as soon as it begins."""

@@ -6,19 +6,25 @@ it sends; what it was not told of may be delivered or not, but once and in order
 """
 
 import asyncio
+import json
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Awaitable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from ordercast.history.rows import ROLLBACK
 from ordercast.model.errors import Error, Expired
 from ordercast.net.admin.frames import ClientFrame, Send, SendOnce
 from ordercast.net.client.client import Client
 from ordercast.net.client.endpoints import SocketEndpoint
 from ordercast.net.client.requests import ClientReceipt
+from ordercast.net.store.events import ENTERED
 from support.clusters.client_kills import Case, Found, _audit, log_of, running
+from support.clusters.excluding import root_of
 from support.clusters.served import Served, served
 from support.harness import loops
 
@@ -57,6 +63,16 @@ class DaemonsHere:
         self._running = running
         self.sites = sorted(running.cluster.cluster.sites)
         self.stores = running.directory
+
+    def root(self) -> str:
+        return root_of(self._running.cluster)
+
+    def cut_off(self, site: str) -> None:
+        """From all others; from now on no site, if none is named."""
+        if site:
+            self._running.cluster.split([site], [one for one in self.sites if one != site])
+        else:
+            self._running.cluster.heal()
 
     async def kill(self, site: str) -> None:
         await self._running.kill(site)
@@ -102,7 +118,8 @@ class _Moving:
     def __init__(self, case: Case, daemons: Daemons, found: Found, losses: int) -> None:
         self.case, self.daemons, self.found = case, daemons, found
         self.lives: list[Life] = []
-        self.lost: dict[str, set[bytes]] = {}  # what was sent before it was back without its store
+        self.lost: dict[str, set[bytes]] = {}  # what was sent before a site began anew
+        self._joins: Counter[str] = Counter()  # how often it did
         self._losses = losses
         self._first = 0
         self._rng = random.Random(f"moving clients {case}")
@@ -115,8 +132,10 @@ class _Moving:
                 senders = [
                     asyncio.create_task(self._lives(number)) for number in range(self.case.clients)
                 ]
-                for _ in range(self.case.kills):
+                for number in range(self.case.kills):
                     await self._kill()
+                    if isinstance(self.daemons, DaemonsHere) and number % 3 == 0:
+                        await self._cut_off(self.daemons)
                 self._over = True
                 await asyncio.gather(*senders)
         except TimeoutError:
@@ -148,11 +167,28 @@ class _Moving:
                 file.unlink()
         await asyncio.sleep(away)
         await _done(self.daemons.start(site))
+        await self._back(site, loses)
+
+    async def _cut_off(self, daemons: DaemonsHere) -> None:
+        """A site is cut off from the others, and not from its clients. What it delivers at `agreed`
+        is taken back when it returns."""
+        site = self._rng.choice([*daemons.sites, daemons.root(), daemons.root()])
+        daemons.cut_off(site)
+        await asyncio.sleep(self._rng.choice([0.5, 3]) * SUSPECT_S)
+        daemons.cut_off("")
+        self.found.counts["cuts"] += 1
+        await asyncio.sleep(SUSPECT_S)
+        await self._back(site, False)
+
+    async def _back(self, site: str, loses: bool) -> None:
         async with self._at(site) as client:  # two of three must be there
             while (await client.status())["standing"] != "present":
                 await asyncio.sleep(0.1)
-        if loses:
+        joins = _joins(self.daemons.stores / f"{site}.db", site)
+        if loses or joins > self._joins[site]:
             self.lost[site] = {payload for life in self.lives for payload in life.sent}
+            self.found.counts["begun anew"] += 1
+        self._joins[site] = joins
 
     def _at(self, site: str) -> Client:
         place = [SocketEndpoint(self.daemons.stores / f"{site}.sock")]
@@ -238,14 +274,27 @@ async def _done(call: Awaitable[None] | None) -> None:
         await call
 
 
+def _events(store: Path, kind: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as db:
+        rows = db.execute("SELECT detail FROM events WHERE kind = ?", (kind,)).fetchall()
+    return [json.loads(detail) for (detail,) in rows]
+
+
+def _joins(store: Path, site: str) -> int:
+    """How often the site has joined its groups anew, as this store knows."""
+    arrived = [event["arrived"] for event in _events(store, ENTERED)]
+    return sum(any(site in sites for _, sites in groups) for groups in arrived)
+
+
 def _judge(case: Case, stores: Path, campaign: _Moving, found: Found) -> None:
-    """A site that has lost its store begins anew with the epoch that it returns in. If all lose
-    theirs, one after the other, no store has the messages of before: each member had them when they
-    were told stable, and has delivered them."""
+    """A site that has lost its store begins anew with the epoch that it returns in, and once more
+    if it is killed in that epoch (docs/epochs.md). If all lose their stores, one after the other,
+    no store has the messages of before: each member had them when they were told stable."""
     told = {payload for life in campaign.lives for payload in life.stable}
     for site in case.groups[GROUP]:
         have = [payload for _, payload in log_of(stores / f"{site}.db")]
         found.counts["deliveries"] += len(have)
+        found.counts["rollbacks"] += len(_events(stores / f"{site}.db", ROLLBACK))
         times = Counter(have)
         doubled = [payload for payload, count in times.items() if count > 1]
         if doubled:

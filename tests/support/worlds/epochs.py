@@ -238,12 +238,12 @@ class World:
                 a()
         self.now = until
 
-    def settle(self, limit: int = 60 * SECOND) -> None:
-        """Faults stop; until all is quiet, or the limit is reached."""
+    def settle(self, limit: int = 60 * SECOND, step: int = SECOND) -> None:
+        """Faults stop; until all is quiet, looked at after each step, or the limit is reached."""
         self.calm_at = self.now
         end = self.now + limit
         while self.now < end:
-            self.run(self.now + SECOND)
+            self.run(self.now + step)
             if self.quiet():
                 break
 

@@ -15,13 +15,14 @@ from ordercast.model.messages import producer_id
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.members import build_forest
 from support.cases.epoch_schedules import drawn_world as waiting_world
-from support.cases.exclude_schedules import drawn_world, hard_world
+from support.cases.exclude_schedules import drawn_world, hard_world, small_world
 from support.cases.loss_schedules import LossSchedule
 from support.worlds import epochs
 from support.worlds.epochs import World
 from support.worlds.stored_members import KEEP_ALL, StoredMembers
 
 KINDS = ("trouble", "links", "losses", "waiting")
+SMALL = "small"
 PROTOCOLS = tuple(name for name, info in registry.PROTOCOLS.items() if info.exclude)
 
 Sent = tuple[str, int]
@@ -148,10 +149,10 @@ def produce(
     return made
 
 
-def settled(world: World, producers: Sequence[Producer]) -> World:
+def settled(world: World, producers: Sequence[Producer], step: int = SECOND) -> World:
     """Calm, until the world is quiet and all that was sent has its answer."""
-    for _ in range(4):
-        world.settle()
+    for _ in range(4 * SECOND // step):
+        world.settle(step=step)
         if not any(one.open for one in producers):
             break
     return world
@@ -162,8 +163,13 @@ def producing(
 ) -> tuple[World, list[Producer]]:
     """A schedule of the seed with producers, run to its end. `kind`: all kinds of trouble with
     changes of groups, links that fail under any protocol, stores that are lost, or sites that are
-    waited for. They come in turn."""
+    waited for. They come in turn. And `SMALL`: little of all that."""
     kind = kind or KINDS[seed % len(KINDS)]
+    if kind == SMALL:
+        world = small_world(seed)
+        producers = produce(world, seed, until=11 * SECOND // 10, make=make)
+        world.run(13 * SECOND // 10)
+        return settled(world, producers, SECOND // 4), producers
     if kind == "losses":
         schedule = LossSchedule(seed, changes=seed % 3 == 1)
         producers = produce(schedule.world, seed, 1, 12 * SECOND, make)
