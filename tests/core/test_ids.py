@@ -5,6 +5,7 @@ import pytest
 from ordercast.core.epochs.folding import fold
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
+from ordercast.core.epochs.returning import Tail, agree
 from ordercast.core.epochs.streams.tickets import require_ticket
 from ordercast.core.ids import IdWindow, id_mark
 from ordercast.core.producers import ProducerMarks, marks_in, positions_in
@@ -125,6 +126,16 @@ def test_positions_of_a_log_go_on_from_its_ids() -> None:
     before = ProducerMarks()
     before.keeps(batch("y"))
     assert positions_in(log, before.all()) == [2, 0, 0]
+
+
+def test_a_copy_that_the_past_lacks_takes_nothing_back() -> None:
+    """The copy has no position, so nobody was shown it. What was delivered behind it stands."""
+    batches = ((1, batch("x")), (3, batch("x")), (1, batch("y", group="h")))
+    log = [Placed(Key((0, n), "a"), number, one) for n, (number, one) in enumerate(batches, 1)]
+    tail = Tail(5, 0, 4, tuple(log), {}, (), ())
+    past = agree(tail, {(5, "g"): 2, (5, "h"): 2}, {}, 1)
+    assert (past.position, past.attempt, past.items) == (4, 1, ())
+    assert past.log == ((5, log[0]), (5, log[2]))
 
 
 def test_a_batch_with_an_id_is_one_request_to_one_group_and_has_a_mark() -> None:

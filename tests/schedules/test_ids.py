@@ -43,7 +43,7 @@ def _never_doubts(self: OwnMessages, batch: Any, *, known: bool) -> None:  # noq
 _keeps, _logged = IdWindow.keeps, OwnMessages.logged
 
 Mutation = Callable[[], AbstractContextManager[Any]]
-SEEDS, LEAP = range(2), (106,)
+SEEDS, LEAP = range(2), (74,)
 """Seeds of which one at least catches a mutant. In the run of `LEAP` a site hears at once that an
 epoch opened for it and was closed without it."""
 
@@ -114,13 +114,6 @@ def test_stores_and_exports_know_copies_of_ids(seed: int, tmp_path: Path) -> Non
 @pytest.mark.parametrize("most", [2, FEW, MANY])
 def test_the_runs_that_catch_them_are_right_without_them(seed: int, most: int) -> None:
     assert judged(*choosing(seed, "trouble", most)) == []
-
-
-def test_a_rollback_leaves_what_stands_between_other_copies() -> None:
-    """A log that was chosen has another copy, which nobody was shown."""
-    world, senders = choosing(553)
-    assert world.rollbacks
-    assert judged(world, senders) == []
 
 
 def test_an_absent_site_begins_an_epoch_with_ids_that_were_removed_in_it() -> None:

@@ -82,7 +82,7 @@ class Engine:
     # More than thirty attributes: in a dictionary each would be slower to reach.
     __slots__ = (
         "_alarms", "_blocked", "_completes", "_counts", "_deliveries", "_down_early", "_durable",
-        "_mine", "_persist", "_prompt", "_touched", "_up_early", "_writes", "alarm_at", "boot",
+        "_mine", "_persist", "_prompt", "_touched", "_writes", "alarm_at", "boot",
         "direct", "epoch_state", "flow", "gate", "heading", "incarnation", "incarnation_of",
         "links", "marks", "mistakes", "name", "now", "options", "ordering", "own", "parent",
         "records_state", "resumes", "retention", "senders", "stability", "stirred", "structure",
@@ -132,7 +132,6 @@ class Engine:
         self._ask_nothing()
         self._alarms = LinkAlarms(self.links)
         self._down_early = durable and not (waits or info.direct or options.causal_for_good)
-        self._up_early = self._down_early and not self.resumes
         self._mine: dict[Group, bool] = {}  # whether this site is in a named group
         self.incarnation_of: Callable[[Site], int | None] = _not_known
         self.senders: Senders | None = None  # who may send in this epoch; None: everybody
@@ -351,7 +350,7 @@ class Engine:
             options = self.options
             link = Link(
                 peer, self.boot, options.limits, options.timing,
-                lasting=self.direct is None, up_early=self._up_early,
+                lasting=self.direct is None, up_early=self._down_early and not self.resumes,
             )  # fmt: skip
             self.links[peer] = link
         return link
