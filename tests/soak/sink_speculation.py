@@ -11,7 +11,7 @@ from tools.soak.campaign import Outcome
 
 CASE_S = 120
 BATCHES = 10
-SECOND = 10  # attempts beside the first, at least, that have staged their rows
+SECOND = 3  # attempts beside the first, at least, that have staged their rows
 CONF = {
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
@@ -33,7 +33,7 @@ def run(seed: int) -> Outcome:
                 "ordercast_slow", BATCHES, tasks=20, rows=200, master=cluster.master, conf=CONF
             )
             wrong, counts = run_sink_tasks(folder, case)
-    second, twice = counts[f"{STAGED} by a later attempt"], counts[f"{STAGED} twice"]
-    if second < SECOND or not twice:
-        wrong.append(f"{second} second attempts, {twice} tasks staged twice (case {seed})")
+    second = counts[f"{STAGED} by a later attempt"]
+    if second < SECOND:
+        wrong.append(f"Spark ran only {second} tasks twice (case {seed})")
     return Outcome(not wrong, dict(counts), "; ".join(wrong)[:2500])
