@@ -29,8 +29,9 @@ def sections() -> list[Section]:
 
 def test_the_page_has_every_reproduction_and_nothing_else() -> None:
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
-    assert {ROW.fullmatch(row)[1] for row in rows if ROW.fullmatch(row)} == set(CATALOGUE)
-    assert all(ROW.fullmatch(row) for row in rows)
+    matches = [match for row in rows if (match := ROW.fullmatch(row))]
+    assert len(matches) == len(rows)
+    assert {match[1] for match in matches} == set(CATALOGUE)
 
 
 def test_claims_are_by_paper_and_what_is_ours_apart() -> None:

@@ -309,6 +309,13 @@ def test_a_verdict_is_agrees_partly_or_differs() -> None:
     assert [judged([True]), judged([True, False]), judged([False])] == [AGREES, PARTLY, DIFFERS]
 
 
+def test_the_contents_of_the_page_lead_to_every_reproduction() -> None:
+    text = page([Section(each, [], {}) for each in CATALOGUE.values()])
+    for name in CATALOGUE:
+        assert text.count(f"ordercast reproduce --only {name}</code>)") == 1, name
+    assert text.index("Beyond the papers</h2>") < text.index("--only scale-internet</code>")
+
+
 def test_the_page_shows_words_figure_and_verdict_and_escapes_them() -> None:
     each = CATALOGUE["gs-graph3"]
     found = [Finding("a < b & c", DIFFERS, "`plan` says <no>")]

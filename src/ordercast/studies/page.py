@@ -108,6 +108,10 @@ def page(sections: Sequence[Section]) -> str:
     ]
     for paper in PAPERS:
         lines += _paper(paper, [s for s in sections if of_paper(s.reproduction, paper)])
+    beyond = [s for s in sections if not any(of_paper(s.reproduction, paper) for paper in PAPERS)]
+    if beyond:
+        lines += ['<section class="paper" id="beyond"><h2>Beyond the papers</h2>']
+        lines += [*_contents(beyond), "</section>"]
     for section in done:
         lines += _section(section)
     lines.append("</body></html>")
@@ -121,16 +125,9 @@ def _paper(paper: Paper, sections: Sequence[Section]) -> list[str]:
     lines = [
         f'<section class="paper" id="{paper.key.lower()}"><h2>[{paper.key}] {escape(paper.title)}'
         f'</h2><p class="small">{escape(about)}</p>',
-        f"<p><strong>{escape(summary(done)) if done else 'not run yet'}</strong></p><nav><ul>",
+        f"<p><strong>{escape(summary(done)) if done else 'not run yet'}</strong></p>",
+        *_contents(sections),
     ]
-    for section in sections:
-        name, title = escape(section.reproduction.name), escape(section.reproduction.title)
-        if section.told:
-            told = f'<a href="#{name}">{title}</a> <span class="small">({escape(section.verdict)})'
-        else:
-            told = f'{title} <span class="small">(<code>ordercast reproduce --only {name}</code>)'
-        lines.append(f"<li>{told}</span></li>")
-    lines.append("</ul></nav>")
     judged = claims(done)
     if judged:
         lines.append(f"<details><summary>{len(judged)} claims</summary><table><tbody>")
@@ -141,6 +138,19 @@ def _paper(paper: Paper, sections: Sequence[Section]) -> list[str]:
         lines.append("</tbody></table></details>")
     lines.append("</section>")
     return lines
+
+
+def _contents(sections: Sequence[Section]) -> list[str]:
+    """Links to the figures, and the commands for those that were not run."""
+    lines = ["<nav><ul>"]
+    for section in sections:
+        name, title = escape(section.reproduction.name), escape(section.reproduction.title)
+        if section.told:
+            told = f'<a href="#{name}">{title}</a> <span class="small">({escape(section.verdict)})'
+        else:
+            told = f'{title} <span class="small">(<code>ordercast reproduce --only {name}</code>)'
+        lines.append(f"<li>{told}</span></li>")
+    return [*lines, "</ul></nav>"]
 
 
 def _section(section: Section) -> list[str]:

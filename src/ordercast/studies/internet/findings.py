@@ -198,7 +198,10 @@ def ordering_figure(results: Results) -> "Figure":
         title(ax, name)
         label(ax, "sites", unit)
         log_axis(ax, "x", values(results, "sites"))
-        log_axis(ax, "y")
+        if measure == "delay_mean_ms":
+            ax.set_ylim(bottom=0)  # it hardly grows, and should look so
+        else:
+            log_axis(ax, "y")
     legend_above(figure, axes[0], columns=2)
     return figure
 
@@ -257,6 +260,7 @@ def churn_figure(results: Results) -> "Figure":
                 draw_curve(ax, spots, f"{protocol}, {sites} sites", colour, MARKERS[number], line)
         title(ax, name)
         label(ax, "changes a second, asked for", unit)
+        ax.set_ylim(bottom=0)
     legend(axes[0])
     return figure
 

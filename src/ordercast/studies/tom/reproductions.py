@@ -54,7 +54,7 @@ def _sessions(quick: bool) -> list[dict[str, Any]]:
 
 def _repeats(quick: bool) -> Repeats:
     bound = Precision("propagation/transmissions", share=0.1)
-    return Repeats(4, 4) if quick else Repeats(10, 60, (bound,))
+    return Repeats(4, 4) if quick else Repeats(10, 300, (bound,))
 
 
 def _given(quick: bool) -> list[dict[str, Any]]:
