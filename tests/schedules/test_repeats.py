@@ -26,7 +26,7 @@ from schedules.test_producers import (
     _tail_without_marks,
     _true,
 )
-from support.worlds.producing import judged
+from support.worlds.producing import SMALL, judged
 from support.worlds.repeating import FEW, MANY, repeating, stored_repeating
 from support.worlds.stored_members import judge_export
 
@@ -79,6 +79,11 @@ MUTANTS: dict[str, tuple[Mutation, int]] = {
 def test_each_request_is_delivered_once_and_in_order() -> None:
     for seed in range(SCHEDULES):
         assert judged(*repeating(seed)) == [], f"seed {seed}"
+
+
+def test_what_is_known_to_be_stable_before_its_place_is_told_gets_its_answer() -> None:
+    """Its primary crashes between the two, and the epoch ends."""
+    assert judged(*repeating(11_974, SMALL)) == []
 
 
 @pytest.mark.parametrize("seed", STORED)

@@ -204,11 +204,14 @@ class OwnMessages:
         return dict(self._stable_seq)
 
     def forgettable(self) -> list[Batch]:
-        """Batches, oldest first, that need no longer be kept."""
+        """Batches, oldest first, that need no longer be kept. One that is stable is kept until its
+        place is told, too: if the epoch ends first, `included` gives its receipts."""
         gone = []
         while self.kept:
             batch = self.kept[0]
             if batch.seq + batch.count - 1 > self._stable_seq.get(batch.group, 0):
+                break
+            if batch.seq > self._placed_seq.get(batch.group, 0):
                 break
             gone.append(self.kept.popleft())
             self.kept_bytes -= len(batch.body)
