@@ -7,7 +7,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
 from ordercast.studies.gs.forests import forest_costs, set_up_costs
-from ordercast.studies.gs.frames import BROADCAST, P2P, multicast, table_costs
+from ordercast.studies.gs.frames import BROADCAST, P2P, multicast, multicasts, table_costs
 from ordercast.studies.gs.load import under_load_costs
 
 # c is in all groups: greedy makes a star at c. From outside to c, then to the others by name.
@@ -39,6 +39,16 @@ def test_the_models_delays_are_those_of_the_simulated_protocols(seed: int) -> No
     means = [sum(each.delays_ms) / len(each.delays_ms) for each in found]
     expected = sum(means) / len(means)
     assert modelled["propagation/delay_mean_ms"] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("network", [P2P, BROADCAST])
+@pytest.mark.parametrize("protocol", ["propagation", "two_phase", "centralized"])
+def test_messages_one_after_the_other_are_as_each_alone(protocol: str, network: str) -> None:
+    drawn = draw_table(Drawing(12, 6, 4), 3)
+    table = GroupTable((*drawn.sites, "outside"), drawn.groups)
+    built = structure(table, "star" if protocol == "centralized" else "greedy")
+    alone = [multicast(built, group, protocol, network) for group in table.groups]
+    assert multicasts(built, list(table.groups), protocol, network) == alone
 
 
 @pytest.mark.parametrize("seed", range(4))
