@@ -1,7 +1,7 @@
 """Corners of opening and closing under `exclude` that schedules found, each by itself and with the
 mutant that lacks its cure."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from unittest.mock import patch
 
 import pytest
@@ -31,7 +31,9 @@ def entered_twice(deliver: str, *, earlier: bool = True) -> World:
         if site == "b" and not entered and layout.last_epoch > 2 and layout.flushing is None:
             entered.append(layout.last_epoch)
             member.submit(world.now, "g", [b"ghost"])
-            with patch.object(Fence, "end", lambda *_: None) if earlier else nullcontext():
+            with ExitStack() as version:
+                if earlier:
+                    version.enter_context(patch.object(Fence, "end", lambda *_: None))
                 box = member.drain()
             world._send(site, box)
             world.crash(site, 20 * MILLISECOND)
