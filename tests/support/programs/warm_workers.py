@@ -4,7 +4,7 @@ A worker ends with each task that fails. So the next one has nothing to import. 
 threads anew after a fork.)
 """
 
-import pandas
+import pandas  # type: ignore[import-untyped]
 import pyarrow.compute
 import pyspark.sql.conversion
 import pyspark.sql.pandas.serializers
