@@ -23,7 +23,6 @@ from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import (
-    REFUSED,
     Anew,
     Caught,
     Confirmed,
@@ -544,9 +543,7 @@ class Member:
                 self.flush.parked.append(batch)
                 continue
             except Error:
-                refused = (batch.group, batch.seq, batch.count)
-                self.receipts.append(StageReached(REFUSED, *refused))
-                self.window.refused.append(refused)
+                self.window.refuse(batch)
                 continue
             again.setdefault(domain.epoch, []).append(replace(batch, past=()))
         return again

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Layout
+from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import DOUBTED, StageReached
 from ordercast.model.errors import NotInMajority, TooLarge
 from ordercast.model.groups import Group, Site
@@ -63,6 +64,12 @@ class Window:
         for group, seq in engine.own.stable_seqs().items():
             if seq > max(included.get(group, 0), self.given.get(group, 0)):
                 self.given[group] = seq
+
+    def refuse(self, batch: Batch) -> None:
+        """No epoch takes this batch."""
+        refused = (batch.group, batch.seq, batch.count)
+        self._member.receipts.append(StageReached(REFUSED, *refused))
+        self.refused.append(refused)
 
     def number_on(self, engine: Engine) -> None:
         last = engine.own.last_seq
