@@ -1,6 +1,8 @@
 """In causal order an origin's next message to another group waits until the last one is stable: at
 `agreed`, too, stability must come when it is waited for, not when its delay is over."""
 
+from statistics import fmean
+
 import pytest
 
 from ordercast.core.stability.registry import TRACKERS
@@ -19,8 +21,8 @@ def test_nobody_waits_for_the_delay_of_reports(tracker: str) -> None:
         RING, causal=True, deliver="agreed", on_failure="exclude", stability=tracker,
         messages=MESSAGES, rate=10_000,
     )  # fmt: skip
-    found = simulate(config, 1)
-    assert not found.violations
+    runs = [simulate(config, seed) for seed in (1, 2, 3)]
+    assert not any(run.violations for run in runs)
     # Three origins, most of whose messages go to another group than the last.
     delays_ms = MESSAGES / 3 / 2 * Timing().report_delay / 1e6
-    assert found.latency.mean < delays_ms / 3
+    assert fmean(run.latency.mean for run in runs) < delays_ms / 3
