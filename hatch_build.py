@@ -2,7 +2,8 @@
 
 In the checkout README's links are relative. On an index page they lead to the address of the
 project that pyproject.toml names as `Source`. As long as that is a reserved name, where nothing
-is, the pages are named as the reader has them.
+is, the pages are named as the reader has them, and a picture is shown as it is drawn in characters,
+in the file beside it.
 """
 
 import re
@@ -19,8 +20,8 @@ _LINK = re.compile(
 _PAGE = re.compile(r"docs/([\w-]+)\.md(#.*)?")
 
 
-def for_index(text: str, source: str) -> str:
-    """README as an index page shows it."""
+def for_index(text: str, source: str, root: Path) -> str:
+    """README as an index page shows it; `root` has the drawings in characters."""
     reserved = str(urlsplit(source).hostname).endswith(".example")
 
     def elsewhere(link: re.Match[str]) -> str:
@@ -28,7 +29,8 @@ def for_index(text: str, source: str) -> str:
         if not reserved:
             return f"{picture}[{words}]({source}/{target})"
         if picture:
-            return "(`ordercast demo` draws it.)"
+            drawn = (root / target).with_suffix(".txt").read_text(encoding="utf-8")
+            return f"```text\n{drawn}```"
         page = _PAGE.fullmatch(target)
         return f"{words} (`ordercast docs {page[1]}`)" if page else words
 
@@ -42,7 +44,7 @@ class ReadmeHook(MetadataHookInterface):
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {
             "content-type": "text/markdown",
-            "text": for_index(text, metadata["urls"]["Source"]),
+            "text": for_index(text, metadata["urls"]["Source"], Path(self.root)),
         }
 
 

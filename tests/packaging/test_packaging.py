@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import html
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from email.parser import Parser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import msgspec
@@ -30,6 +32,7 @@ from support.harness.commands import needed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEPLOY = ROOT / "deploy"
+DRAWN = (ROOT / "docs" / "images" / "figure3.txt").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,7 @@ def test_links_and_pictures_of_the_readme_work_on_an_index_page() -> None:
     """Drawn as an index draws it; the checkout, served here, is what its address leads to."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     with served(ROOT) as address:
-        page = render(for_index(text, address)) or ""
+        page = render(for_index(text, address, ROOT)) or ""
         links = re.findall(r'<a [^>]*href="([^"#][^"]*)"', page)
         pictures = re.findall(r'<img [^>]*src="([^"]+)"', page)
         assert len(links) > 20
@@ -116,6 +119,20 @@ def test_without_an_address_an_index_names_pages_as_the_reader_has_them(metadata
     named = set(re.findall(r"`ordercast docs (\w[\w-]*)`", text))
     assert len(named) > 20
     assert named <= set(pages())
+
+
+def test_without_an_address_an_index_shows_pictures_in_characters(metadata: Message) -> None:
+    page = render(str(metadata.get_payload())) or ""
+    assert "<img" not in page
+    shown = re.findall(r"<pre.*?</pre>", page, re.DOTALL)
+    assert [html.unescape(re.sub("<.*?>", "", each)) for each in shown].count(DRAWN) == 1
+
+
+def test_no_index_takes_the_package_before_its_addresses_lead_anywhere(metadata: Message) -> None:
+    addresses = [str(url).split(", ")[1] for url in metadata.get_all("Project-URL", [])]
+    reserved = [str(urlsplit(url).hostname).endswith(".example") for url in addresses]
+    refused = "Private :: Do Not Upload" in metadata.get_all("Classifier", [])
+    assert any(reserved) is refused
 
 
 def test_the_wheel_is_the_source_with_its_pages(dist: Path) -> None:

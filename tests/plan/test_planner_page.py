@@ -45,6 +45,22 @@ def test_the_picture_is_the_one_the_command_draws(tmp_path: Path) -> None:
     assert len(words(fresh)) > 15
 
 
+def test_the_drawing_in_characters_has_the_same_forest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", FIGURE_3, "--builder", "greedy", "--tie", "d,c,e", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    above: list[str] = []
+    parents: dict[str, str | None] = {}
+    primaries: dict[str, str] = {}
+    for line in PICTURE.with_suffix(".txt").read_text(encoding="utf-8").splitlines():
+        tree, _, groups = line.partition("orders ")
+        site = tree.strip("│├└─ ")
+        del above[tree.index(site) // 4 :]
+        parents[site] = above[-1] if above else None
+        above.append(site)
+        primaries |= dict.fromkeys(groups.split(", "), site) if groups else {}
+    assert (parents, primaries) == (found["parent"], found["primary"])
+
+
 def words(path: Path) -> list[str]:
     elements = ET.fromstring(path.read_text(encoding="utf-8")).iter()
     return ["".join(e.itertext()).strip() for e in elements if e.tag.endswith("}text")]
