@@ -293,7 +293,7 @@ def work(world: Parliament, draw: random.Random, name: str, step: int, *, same: 
     elif kind < 0.8:
         world.compact(name)
     elif not same:
-        stores = raft.log.stores()
+        stores = dict(raft.log.stores())
         other = draw.choice(sorted(world.machines))
         if other in stores:
             del stores[other]

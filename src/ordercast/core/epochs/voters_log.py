@@ -1,6 +1,6 @@
 """The durable state of a voter: its ballot, and the log after a snapshot."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -45,8 +45,10 @@ class VotersLog:
         none_yet = tuple((voter, 0) for voter in sorted(voters))
         self.snapshot = LogSnapshot(0, 0, none_yet, b"", START)
         self.entries: list[Entry] = []
-        # The hash at the snapshot, and after each entry that was asked for so far.
+        # The hash at the snapshot, and after each entry that was asked for so far; the same of the
+        # voters' stores.
         self._chains = [START]
+        self._stores: list[Mapping[Site, int]] = [dict(none_yet)]
 
     @property
     def last(self) -> int:
@@ -74,28 +76,24 @@ class VotersLog:
     def voters(self) -> tuple[Site, ...]:
         return tuple(self.stores())
 
-    def stores(self, upto: int | None = None) -> dict[Site, int]:
+    def stores(self, upto: int | None = None) -> Mapping[Site, int]:
         """The voters, by the last entry that names them, committed or not. Each has the number of
         the store that counts as this voter; 0: none does."""
-        stores = dict(self.snapshot.voters)
-        last = len(self.entries) if upto is None else upto - self.snapshot.upto
-        for entry in self.entries[:last]:
-            stores = _next_stores(stores, entry)
-        return stores
+        place = len(self.entries) if upto is None else upto - self.snapshot.upto
+        known = self._stores
+        while len(known) <= place:
+            known.append(_next_stores(known[-1], self.entries[len(known) - 1]))
+        return known[place]
 
     def stores_of(self, site: Site, since: int) -> list[int | None]:
         """The store of the site that the log names at `since`, and after each later entry."""
-        stores = self.stores(since)
-        named = [stores.get(site)]
-        for entry in self.after(since):
-            stores = _next_stores(stores, entry)
-            named.append(stores.get(site))
-        return named
+        return [self.stores(upto).get(site) for upto in range(since, self.last + 1)]
 
     def write(self, first: int, entries: Sequence[Entry]) -> Appendix:
         """Put the entries in place of everything from `first` on."""
         del self.entries[first - self.snapshot.upto - 1 :]
         del self._chains[first - self.snapshot.upto :]
+        del self._stores[first - self.snapshot.upto :]
         self.entries.extend(entries)
         return Appendix(first, tuple(entries))
 
@@ -114,9 +112,10 @@ class VotersLog:
         self.entries = self.entries[-kept:] if same else []
         self.snapshot = snapshot
         self._chains = [snapshot.chain]
+        self._stores = [dict(snapshot.voters)]
 
 
-def _next_stores(stores: dict[Site, int], entry: Entry) -> dict[Site, int]:
+def _next_stores(stores: Mapping[Site, int], entry: Entry) -> Mapping[Site, int]:
     """The stores after this entry. An entry that leaves no voter with a store has no effect:
     nothing could be decided after it. A second founding has no effect either."""
     record, after = entry.record, stores
