@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--seconds", metavar="S", type=_above_zero, default=10.0, help="(default: 10)")
     add(
         "--protocol", metavar="NAME", type=_protocol, default="propagation",
-        help=f"{', '.join(PROTOCOLS)}, or hybrid:N (default: propagation)",
+        help=f"{', '.join(PROTOCOLS)}, hybrid:N or hybrid:N:M (default: propagation)",
     )  # fmt: skip
     add(
         "--deliver", metavar="LEVEL", type=one_of("agreed", "safe"), default="agreed",
