@@ -94,6 +94,7 @@ OBJECTS: dict[str, Make] = {
     "hybrid:1:2": hybrid_with(1, 2),
     "hybrid:1:3": hybrid_with(1, 3),
     "hybrid:2:4": hybrid_with(2, 4),
+    "hybrid:1:4": hybrid_with(1, 4),
     "hybrid:1:99": hybrid_with(1, 99),
     "arrow_counting": lambda site, parents: ArrowCounting(site, parents[site] or site),
     "combining_counting": lambda site, parents: CombiningCounting(site, parents[site]),
