@@ -22,7 +22,7 @@ from ordercast.model.options import MILLISECOND, Options, Timing
 from ordercast.sim.schedules import schedule
 from ordercast.sim.simulate import simulate
 from ordercast.wire.frames import UP, Data, Item
-from ordercast.wire.swap import Mark, MarkValue, Swap
+from ordercast.wire.swap import ChainMark, MarkValue, Swap
 from support.cases.schedules import deep
 from support.worlds.alone import submit
 from support.worlds.swap_trees import Network, Parents, depth, name, random_parents, tops_below
@@ -191,15 +191,15 @@ def mistakes(taker: Engine, peer: str, *items: Item) -> list[str]:
 @pytest.mark.parametrize(
     ("taker", "peer", "lie", "why"),
     [
-        ("a", "b", Mark(1, 1), "a mark from below"),
-        ("a", "r", Mark(1, 1), "no neighbour in the arrow group"),  # r is above the top
-        ("c", "d", Mark(1, 1), "no neighbour in the arrow group"),
-        ("c", "a", Mark(1, 1), "no neighbour in the arrow group"),  # two steps away
-        ("b", "a", Mark(1, 1), "a mark where none can pass"),  # against the arrow
+        ("a", "b", ChainMark(1, 1), "a mark from below"),
+        ("a", "r", ChainMark(1, 1), "no neighbour in the arrow group"),  # r is above the top
+        ("c", "d", ChainMark(1, 1), "no neighbour in the arrow group"),
+        ("c", "a", ChainMark(1, 1), "no neighbour in the arrow group"),  # two steps away
+        ("b", "a", ChainMark(1, 1), "a mark where none can pass"),  # against the arrow
         ("b", "a", MarkValue(1, 1, LAST), "it answers a mark from above"),
         ("a", "b", MarkValue(1, 1, LAST), "it answers mark 1, which is not open"),
         ("b", "c", MarkValue(1, 1, LAST), "it answers mark 1, which is not open"),
-        ("r", "a", Mark(1, 1), "is not of this protocol"),
+        ("r", "a", ChainMark(1, 1), "is not of this protocol"),
         ("d", "c", MarkValue(1, 1, LAST), "is not of this protocol"),
         ("a", "r", Swap(1, batch("r"), ("r", 1, "all", 1), "r"), "it sends a request down"),
         ("d", "c", Swap(1, batch("c"), LAST, "c"), "it sends a request down"),
@@ -237,5 +237,5 @@ def test_an_answer_that_is_told_again_after_a_restart_is_no_mistake() -> None:
 def test_a_second_mark_is_refused_while_one_is_on_its_way() -> None:
     middle = engine("b")
     assert not mistakes(middle, "c", Swap(1, batch("c"), LAST, "c"))  # it passes, to a
-    assert not mistakes(middle, "a", Mark(1, 1))
-    assert mistakes(middle, "a", Mark(2, 2))
+    assert not mistakes(middle, "a", ChainMark(1, 1))
+    assert mistakes(middle, "a", ChainMark(2, 2))

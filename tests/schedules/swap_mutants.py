@@ -21,7 +21,7 @@ from ordercast.core.outbox import Note, OrderingState, SwapNote, Turned
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, Limits, Timing
 from ordercast.sim.networks import LanSpec
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Mark, MarkValue, Swap
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 from schedules.direct_mutants import BUSY, CRASHES
 
@@ -328,7 +328,7 @@ class SecondChainOverTheFirst(BrokenGroups):
                     self._open = None
                 return super().turn()
 
-            def check_mark(self, peer: Site, item: Mark | MarkValue) -> None: ...
+            def check_mark(self, peer: Site, item: ChainMark | MarkValue) -> None: ...
 
 
 @mutant

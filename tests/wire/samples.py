@@ -38,7 +38,7 @@ from ordercast.wire.swap import (
     Counted,
     CountValue,
     Follows,
-    Mark,
+    ChainMark,
     MarkValue,
     Reached,
     Swap,
@@ -128,7 +128,7 @@ swaps = st.one_of(
     st.builds(Swap, NUMBERS, batches(), names, NAMES),
     st.builds(Count, NUMBERS, NUMBERS),
     st.builds(CountValue, NUMBERS, predecessors, NUMBERS),
-    st.builds(Mark, NUMBERS, NUMBERS),
+    st.builds(ChainMark, NUMBERS, NUMBERS),
     st.builds(MarkValue, NUMBERS, NUMBERS, names),
     st.builds(Follows, batches(), predecessors),
     st.builds(Counted, batches(), NUMBERS),
@@ -260,7 +260,7 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
         Numbered(body, clock), Header(clock), Call(clock),
         Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
         Swap(seq, body, name, site), Count(seq, clock), CountValue(seq, NOBODY, clock),
-        Follows(body, name), Counted(body, clock), Reached(clock), Mark(seq, clock),
+        Follows(body, name), Counted(body, clock), Reached(clock), ChainMark(seq, clock),
         MarkValue(seq, clock, name),
     )  # fmt: skip
     return rng.choice(items)

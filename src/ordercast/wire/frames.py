@@ -29,7 +29,7 @@ from ordercast.wire.swap import (
     Counted,
     CountValue,
     Follows,
-    Mark,
+    ChainMark,
     MarkValue,
     Reached,
     Swap,
@@ -170,7 +170,7 @@ UpItem: TypeAlias = (
     | Swap
     | Count
     | CountValue
-    | Mark
+    | ChainMark
     | MarkValue
     | Follows
     | Counted

@@ -1,6 +1,6 @@
 """What sites say to each other in the swap family ([SWAP]), all of it on the lane UP.
 
-Requests between two sites (`Swap`, `Count`, `Mark`) and answers (`CountValue`, `MarkValue`) bear a
+Requests between two sites (`Swap`, `Count`, `ChainMark`) and answers (`CountValue`, `MarkValue`) bear a
 `number` that goes on through restarts, so that a repeat is recognised. A repeated header is
 recognised by its batch.
 """
@@ -62,7 +62,7 @@ class CountValue(SmallItem, frozen=True, tag="z"):
             check_message_name(self.name, "name")
 
 
-class Mark(SmallItem, frozen=True, tag="T"):
+class ChainMark(SmallItem, frozen=True, tag="T"):
     """A mark of an arrow group's top, on its way to the last message that was issued there."""
 
     number: Ordinal

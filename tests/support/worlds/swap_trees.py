@@ -28,7 +28,7 @@ from ordercast.forest.forest import Forest
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.studies.swap.tree import Say, SwapTree
-from ordercast.wire.swap import NOBODY, Mark, MarkValue
+from ordercast.wire.swap import NOBODY, ChainMark, MarkValue
 from ordercast.wire.tom import MessageName
 
 Parents = Mapping[str, str | None]
@@ -149,7 +149,7 @@ class Network:
         elif isinstance(step, Tell):
             self._follow(target, at.told(source, step.name, step.value))
         elif isinstance(step, SendMark):
-            at.check_mark(source, Mark(1, step.mark))
+            at.check_mark(source, ChainMark(1, step.mark))
             self._follow(target, at.marked(source, step.mark))
         elif isinstance(step, TellMark):
             at.check_mark(source, MarkValue(1, step.mark, step.last))

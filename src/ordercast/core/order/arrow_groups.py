@@ -32,7 +32,7 @@ from ordercast.core.outbox import typed
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
-from ordercast.wire.swap import NOBODY, Mark, MarkValue
+from ordercast.wire.swap import NOBODY, ChainMark, MarkValue
 from ordercast.wire.tom import MessageName
 
 
@@ -95,10 +95,10 @@ class GroupSwap(Uncounted):
 
     # --- marks ------------------------------------------------------------------------------------
 
-    def check_mark(self, peer: Site, item: Mark | MarkValue) -> None:
+    def check_mark(self, peer: Site, item: ChainMark | MarkValue) -> None:
         if peer not in self._group:
             raise PeerMistake("it speaks of a mark and is no neighbour in the arrow group")
-        if isinstance(item, Mark):
+        if isinstance(item, ChainMark):
             if peer != self.parent:
                 raise PeerMistake("a mark from below: only the top of an arrow group issues marks")
             if self._mark or self._arrow.link == peer:

@@ -16,11 +16,11 @@ from ordercast.core.order.kept_states import DebtsState
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import DOWN, UP, Final, Item
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Mark, MarkValue, Swap
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 
-Request = Swap | Count | CountValue | Mark | MarkValue
-REQUESTS = (Swap, Count, CountValue, Mark, MarkValue)
+Request = Swap | Count | CountValue | ChainMark | MarkValue
+REQUESTS = (Swap, Count, CountValue, ChainMark, MarkValue)
 
 
 def without_body(header: Header) -> Header:

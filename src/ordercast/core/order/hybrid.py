@@ -12,7 +12,7 @@ the arrow is everywhere. All sites of an epoch must have the same core, so its s
 protocol's name, which the records of the voters' log tell.
 
 `hybrid:N:M` has arrow groups of at most M sites below the core, each in place of one node of the
-combining tree (`arrow_groups`). A group of one site is such a node.
+combining tree (`GroupSwap`). A group of one site is such a node.
 """
 
 from collections.abc import Callable, Sequence

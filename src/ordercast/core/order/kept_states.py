@@ -13,7 +13,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.wire.frames import Final
 from ordercast.wire.ring import Token
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Mark, MarkValue, Swap
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 
 Share = tuple[Site, int, Batch | None]
@@ -60,7 +60,7 @@ class CombiningCountingState(Struct, frozen=True, kw_only=True):
 class DebtsState(Struct, frozen=True, kw_only=True):
     said: dict[Site, int]
     got: dict[Site, int]
-    requests: tuple[tuple[Site, Swap | Count | CountValue | Mark | MarkValue], ...]
+    requests: tuple[tuple[Site, Swap | Count | CountValue | ChainMark | MarkValue], ...]
     headers: tuple[tuple[Follows | Counted, tuple[Site, ...]], ...]
     answers: tuple[tuple[Site, Final], ...]
 

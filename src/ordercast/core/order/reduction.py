@@ -67,7 +67,7 @@ from ordercast.wire.swap import (
     Counted,
     CountValue,
     Follows,
-    Mark,
+    ChainMark,
     MarkValue,
     Reached,
     Swap,
@@ -190,7 +190,7 @@ class Reduction(Domainwide, ABC):
             elif isinstance(step, SendCount):
                 self.debts.say(step.peer, Count(0, step.count))
             elif isinstance(step, SendMark):
-                self.debts.say(step.peer, Mark(0, step.mark))
+                self.debts.say(step.peer, ChainMark(0, step.mark))
             elif isinstance(step, TellMark):
                 self.debts.say(step.peer, MarkValue(0, step.mark, step.last))
             else:
@@ -248,7 +248,7 @@ class Reduction(Domainwide, ABC):
                 raise PeerMistake(f"it asks for {item.count} places at once")
         elif type(item) is CountValue:
             check_ahead(item.value, self.chain.number, "place")
-        elif isinstance(item, (Mark, MarkValue)):
+        elif isinstance(item, (ChainMark, MarkValue)):
             if not self.debts.has_heard(peer, item.number):  # it is told again after a restart
                 self.swaps.check_mark(peer, item)
         else:
@@ -292,7 +292,7 @@ class Reduction(Domainwide, ABC):
             steps = self.swaps.receive(peer, Ask(item.batch, item.last, item.issuer))
         elif isinstance(item, Count):
             steps = self.swaps.count(peer, item.count)
-        elif isinstance(item, Mark):
+        elif isinstance(item, ChainMark):
             steps = self.swaps.marked(peer, item.mark)
         elif isinstance(item, MarkValue):
             steps = self.swaps.mark_told(peer, item.mark, item.last)

@@ -20,7 +20,7 @@ from ordercast.core.order.kept_states import Ask
 from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
-from ordercast.wire.swap import Mark, MarkValue
+from ordercast.wire.swap import ChainMark, MarkValue
 from ordercast.wire.tom import MessageName
 
 
@@ -98,7 +98,7 @@ class SwapObject(Protocol):
     def told(self, peer: Site, name: MessageName, value: int) -> Sequence[Step]:
         """A peer tells a number (`Tell`)."""
 
-    def check_mark(self, peer: Site, item: Mark | MarkValue) -> None:
+    def check_mark(self, peer: Site, item: ChainMark | MarkValue) -> None:
         """PeerMistake unless the peer may send this mark, or this answer to one."""
 
     def marked(self, peer: Site, mark: int) -> Sequence[Step]:
@@ -123,7 +123,7 @@ class SwapObject(Protocol):
 class Unmarked:
     """The methods of an arrow group, for swap objects that have no marks."""
 
-    def check_mark(self, peer: Site, item: Mark | MarkValue) -> None:  # noqa: ARG002
+    def check_mark(self, peer: Site, item: ChainMark | MarkValue) -> None:  # noqa: ARG002
         raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
 
     def marked(self, peer: Site, mark: int) -> Sequence[Step]:  # noqa: ARG002

@@ -112,19 +112,18 @@ def _hybrid(results: Results) -> Finding:
 
 
 def _groups_below(results: Results) -> Finding:
-    """In a group the request's way is followed by a mark's and by its answer's."""
-    told, no_less = [], []
+    told, later = [], []
     for shape in SHAPES:
         ours, theirs = (_of(results, p, "known_hops", shape) for p in (GROUPS_BELOW, "hybrid"))
-        no_less += [a.y >= b.y - _NEVER_HIGHER for a, b in zip(ours, theirs, strict=True)]
+        later.append(ours[0].y >= theirs[0].y - _NEVER_HIGHER)
         told.append(
             f"{shape}, {places(ours)} at once: {with_intervals(ours, 2)} hops against"
             f" {with_intervals(theirs, 2)}"
         )
     return Finding(
-        "Arrow groups in place of lower nodes make no request known sooner: each group is crossed"
-        " by the request, by a mark, and by its answer.",
-        judged(no_less),
+        "With arrow groups in place of lower nodes a request alone is known no sooner: a mark and"
+        " its answer cross each group behind it.",
+        judged(later),
         f"{NAMES[GROUPS_BELOW]} against {NAMES['hybrid']}, until known: {'; '.join(told)}.",
         kind=OURS,
     )
@@ -188,9 +187,9 @@ def locality_findings(results: Results) -> list[Finding]:
                 ]
             ),
             f"{NAMES[GROUPS_BELOW]} against {NAMES['hybrid']}: requests, marks and answers per"
-            " message"
+            " message "
             + "; ".join(
-                f" {of(GROUPS_BELOW, 'requests_sent', senders):.2f} against"
+                f"{of(GROUPS_BELOW, 'requests_sent', senders):.2f} against"
                 f" {of('hybrid', 'requests_sent', senders):.2f}, at the busiest site"
                 f" {of(GROUPS_BELOW, 'busiest_site', senders):.2f} against"
                 f" {of('hybrid', 'busiest_site', senders):.2f} ({senders})"

@@ -22,7 +22,7 @@ from ordercast.sim.chance import Chance
 from ordercast.sim.networks import Sends
 from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Mark, MarkValue, Swap
+from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
 
 GROUPS_BELOW = "hybrid:3:3"
 """A core of three sites, which is that of `hybrid` on a binary tree, and arrow groups of three."""
@@ -37,7 +37,7 @@ ALL = "all"
 _HOP = MILLISECOND
 _TOGETHER = 1_000  # nanoseconds within which frames come at the same instant
 _APART = SECOND // 2  # between two messages: the first is everywhere by then
-_REQUESTS = (Swap, Count, CountValue, Mark, MarkValue)
+_REQUESTS = (Swap, Count, CountValue, ChainMark, MarkValue)
 _HEADERS = (Follows, Counted)
 
 
