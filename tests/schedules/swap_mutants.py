@@ -21,7 +21,7 @@ from ordercast.core.outbox import Note, OrderingState, SwapNote, Turned
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, Limits, Timing
 from ordercast.sim.networks import LanSpec
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 from schedules.direct_mutants import BUSY, CRASHES
 

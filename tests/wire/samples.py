@@ -34,11 +34,11 @@ from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import (
     NOBODY,
+    ChainMark,
     Count,
     Counted,
     CountValue,
     Follows,
-    ChainMark,
     MarkValue,
     Reached,
     Swap,

@@ -32,11 +32,11 @@ from ordercast.wire.frames import (
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import (
     NOBODY,
+    ChainMark,
     Count,
     Counted,
     CountValue,
     Follows,
-    ChainMark,
     MarkValue,
     Reached,
     Swap,

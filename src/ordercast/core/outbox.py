@@ -30,7 +30,7 @@ from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):

@@ -25,11 +25,11 @@ from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
 from ordercast.wire.swap import (
+    ChainMark,
     Count,
     Counted,
     CountValue,
     Follows,
-    ChainMark,
     MarkValue,
     Reached,
     Swap,

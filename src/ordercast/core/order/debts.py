@@ -16,7 +16,7 @@ from ordercast.core.order.kept_states import DebtsState
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import DOWN, UP, Final, Item
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 
 Request = Swap | Count | CountValue | ChainMark | MarkValue

@@ -13,7 +13,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.wire.frames import Final
 from ordercast.wire.ring import Token
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 
 Share = tuple[Site, int, Batch | None]

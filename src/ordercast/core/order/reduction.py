@@ -63,11 +63,11 @@ from ordercast.model.messages import Batch, Key
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import UP, Final, Item, Offer
 from ordercast.wire.swap import (
+    ChainMark,
     Count,
     Counted,
     CountValue,
     Follows,
-    ChainMark,
     MarkValue,
     Reached,
     Swap,

@@ -22,7 +22,7 @@ from ordercast.sim.chance import Chance
 from ordercast.sim.networks import Sends
 from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, ChainMark, MarkValue, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 
 GROUPS_BELOW = "hybrid:3:3"
 """A core of three sites, which is that of `hybrid` on a binary tree, and arrow groups of three."""
