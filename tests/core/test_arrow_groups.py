@@ -146,10 +146,9 @@ def ancestors(parents: Parents, site: str) -> list[str]:
 FORK: Parents = {"r": None, "a": "r", "b": "a", "c": "a"}
 
 
-def test_every_interleaving_of_a_few_messages_makes_one_chain(
-    parents: Parents = FORK, senders: str = "cbc"
-) -> None:
+def test_every_interleaving_of_a_few_messages_makes_one_chain() -> None:
     """All orders in which sites issue, links deliver, and bursts end."""
+    parents, senders = FORK, "cbc"
     issued = {site: senders.count(site) for site in set(senders)}
     seen: set[str] = set()
     ends = 0
