@@ -8,6 +8,8 @@ from ordercast.core import engine as engine_module
 from ordercast.core.engine import Engine
 from ordercast.core.order.arrow import Arrow, ArrowSwap
 from ordercast.core.order.arrow_counting import ArrowCounting, CountingArrow
+from ordercast.core.order.arrow_groups import GroupSwap
+from ordercast.core.order.bodies import name_of
 from ordercast.core.order.combining import Combining, CombiningSwap, PendingSwaps
 from ordercast.core.order.combining_counting import CombiningCounting, CountingCombining
 from ordercast.core.order.hybrid import Hybrid, HybridSwap
@@ -17,9 +19,9 @@ from ordercast.core.order.reduction import Reduction
 from ordercast.core.order.swaps import Found, NumberKnown, Step, Tell
 from ordercast.core.outbox import Note, OrderingState, SwapNote, Turned
 from ordercast.model.groups import GroupTable, Site
-from ordercast.model.options import MILLISECOND, Timing
+from ordercast.model.options import MILLISECOND, Limits, Timing
 from ordercast.sim.networks import LanSpec
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 from schedules.direct_mutants import BUSY, CRASHES
 
@@ -272,6 +274,98 @@ class TheCoreForgetsItsArrow(BrokenHybrid):
             own = isinstance(record, SwapNote) and record.peer == self.site
             if own or not (isinstance(record, SwapNote) and isinstance(record.item, Swap)):
                 super().note(record)
+
+
+# --- arrow groups below the core ----------------------------------------------------------------
+
+
+class Grouped(Hybrid):
+    """`hybrid:1:3`, with a group's sites of a broken kind."""
+
+    kind: ClassVar[type[GroupSwap]] = GroupSwap
+
+    def __init__(self, *args: Any, causal: bool) -> None:
+        super().__init__(*args, causal=causal, core=1, group=3)
+
+    def swap_object(self) -> Any:
+        made = super().swap_object()
+        if not isinstance(made, GroupSwap):
+            return made
+        return self.kind(made.site, made.parent, made._group)
+
+
+# Slow enough for many chains, one after the other.
+CHAINS: dict[str, Any] = {**RESTARTS, "rate": 300.0, "limits": Limits(checkpoint_batches=4)}
+
+
+class BrokenGroups(BrokenSwap):
+    name_of_protocol = "hybrid:1:3"
+
+
+@mutant
+class TheChainEndsWhereItBegins(BrokenGroups):
+    """The group does not wait for its mark's answer: it names the first message as the last."""
+
+    class ordering_kind(Grouped):  # noqa: N801
+        class kind(GroupSwap):  # noqa: N801
+            def _close(self, last: MessageName) -> Sequence[Step]:
+                if self._open is not None:
+                    last = name_of(self._open.batch)
+                return super()._close(last)
+
+
+@mutant
+class SecondChainOverTheFirst(BrokenGroups):
+    """The top opens a chain while it waits for the end of another, which is lost."""
+
+    class ordering_kind(Grouped):  # noqa: N801
+        class kind(GroupSwap):  # noqa: N801
+            def waiting(self) -> int:
+                return len(self._gathered) + int(self._begun is not None)
+
+            def turn(self) -> Sequence[Step]:
+                if self._begun is not None:
+                    self._open = None
+                return super().turn()
+
+            def check_mark(self, peer: Site, item: ChainMark | MarkValue) -> None: ...
+
+
+@mutant
+class MarksLeaveTheArrow(BrokenGroups):
+    """A mark passes a site and leaves its arrow as it was: what follows comes before the mark."""
+
+    class ordering_kind(Grouped):  # noqa: N801
+        class kind(GroupSwap):  # noqa: N801
+            def marked(self, peer: Site, mark: int) -> Sequence[Step]:
+                link = self._arrow.link
+                steps = super().marked(peer, mark)
+                self._arrow.link = link
+                return steps
+
+
+@mutant
+class AnswersToMarksAreLost(BrokenGroups):
+    """What a mark has found is not durable: after a restart the chain is open for ever."""
+
+    focus = CHAINS
+
+    class ordering_kind(Grouped):  # noqa: N801
+        def note(self, record: Note) -> None:
+            if not (isinstance(record, SwapNote) and isinstance(record.item, MarkValue)):
+                super().note(record)
+
+
+@mutant
+class OpenChainsAreLost(BrokenGroups):
+    """A checkpoint forgets the chain that is open, and the one that has begun."""
+
+    focus = CHAINS
+
+    class ordering_kind(Grouped):  # noqa: N801
+        class kind(GroupSwap):  # noqa: N801
+            def load(self, fields: dict[str, Any]) -> None:
+                super().load({**fields, "begun": None, "open": None})
 
 
 # --- arrow_counting -----------------------------------------------------------------------------

@@ -4,11 +4,12 @@ import pytest
 
 from ordercast.sim.schedules import LONG_EVERY, changing, schedule
 from ordercast.sim.simulate import simulate
-from support.cases.schedules import failures
+from support.cases.schedules import deep, failures
 
 CHUNK = 20
 FAMILY = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")
 CORES = ("hybrid:1", "hybrid:2", "hybrid:4", "hybrid:99")
+GROUPS = ("hybrid:1:2", "hybrid:1:4", "hybrid:2:3")
 SCHEDULES, CHANGING = 60, 5
 SHORT = 5_000  # events at most
 
@@ -23,6 +24,12 @@ def test_a_swap_protocol_keeps_its_guarantees(protocol: str, first: int) -> None
 def test_a_hybrid_keeps_its_guarantees_with_a_core_of_any_size(protocol: str) -> None:
     assert failures(protocol, range(1, CHUNK // 2 + 1)) == []
     assert failures(protocol, range(1, 3), changing) == []
+
+
+@pytest.mark.parametrize("protocol", GROUPS)
+def test_a_hybrid_keeps_its_guarantees_with_arrow_groups_below_its_core(protocol: str) -> None:
+    assert failures(protocol, range(1, CHUNK // 2 + 1), deep(schedule)) == []
+    assert failures(protocol, range(1, 3), deep(changing)) == []
 
 
 @pytest.mark.parametrize("protocol", FAMILY)

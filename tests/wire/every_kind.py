@@ -95,7 +95,17 @@ from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeW
 from ordercast.wire.replica_digest import DigestPoint, ReplicaDigest
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.swap import (
+    NOBODY,
+    ChainMark,
+    Count,
+    Counted,
+    CountValue,
+    Follows,
+    MarkValue,
+    Reached,
+    Swap,
+)
 from ordercast.wire.tom import Bid, Body, BodyRequest
 from ordercast.wire.voting import Append, Appended, Install, Vote, Voted
 from wire import mutations
@@ -128,6 +138,8 @@ ITEMS: tuple[tuple[int, Item], ...] = (
     (UP, Count(1, 2)),
     (UP, CountValue(1, NAME, 7)),
     (UP, CountValue(1, NOBODY, 7)),
+    (UP, ChainMark(1, 2)),
+    (UP, MarkValue(1, 2, NAME)),
     (UP, Follows(PLAIN, NAME)),
     (UP, Follows(PLAIN, NOBODY)),
     (UP, Counted(PLAIN, 7)),

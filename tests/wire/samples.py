@@ -32,7 +32,17 @@ from ordercast.wire.frames import (
 )
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.swap import (
+    NOBODY,
+    ChainMark,
+    Count,
+    Counted,
+    CountValue,
+    Follows,
+    MarkValue,
+    Reached,
+    Swap,
+)
 from ordercast.wire.tom import Bid, Body, BodyRequest
 
 NAMES = st.one_of(
@@ -118,6 +128,8 @@ swaps = st.one_of(
     st.builds(Swap, NUMBERS, batches(), names, NAMES),
     st.builds(Count, NUMBERS, NUMBERS),
     st.builds(CountValue, NUMBERS, predecessors, NUMBERS),
+    st.builds(ChainMark, NUMBERS, NUMBERS),
+    st.builds(MarkValue, NUMBERS, NUMBERS, names),
     st.builds(Follows, batches(), predecessors),
     st.builds(Counted, batches(), NUMBERS),
     st.builds(Reached, NUMBERS),
@@ -248,7 +260,8 @@ def random_item_of_others(rng: random.Random, lane: int) -> Item:
         Numbered(body, clock), Header(clock), Call(clock),
         Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
         Swap(seq, body, name, site), Count(seq, clock), CountValue(seq, NOBODY, clock),
-        Follows(body, name), Counted(body, clock), Reached(clock),
+        Follows(body, name), Counted(body, clock), Reached(clock), ChainMark(seq, clock),
+        MarkValue(seq, clock, name),
     )  # fmt: skip
     return rng.choice(items)
 

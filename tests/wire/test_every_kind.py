@@ -58,7 +58,8 @@ def test_the_rules_are_as_strict_as_ever(number: int) -> None:
 WEIGHTS = {
     "Submit": (198, 652, 324), "Offer": (214,), "Timed": (214,), "Null": (192,), "Wanted": (192,),
     "Numbered": (214,), "Header": (192,), "Token": (288,), "Call": (192,), "Swap": (454,),
-    "Count": (192,), "CountValue": (192, 192), "Follows": (454, 454), "Counted": (454,),
+    "Count": (192,), "CountValue": (192, 192), "ChainMark": (192,), "MarkValue": (192,),
+    "Follows": (454, 454), "Counted": (454,),
     "Reached": (192,), "Relay": (230, 668), "Proposal": (192,), "Final": (192,),
     "DurableCounts": (256,), "Settled": (256,), "Body": (198,), "Bid": (192,),
     "BodyRequest": (384,), "RoundStart": (192,), "RoundAck": (416,), "RoundInfo": (416,),

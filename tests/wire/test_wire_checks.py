@@ -30,7 +30,17 @@ from ordercast.wire.frames import (
     Wanted,
 )
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import NOBODY, Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.swap import (
+    NOBODY,
+    ChainMark,
+    Count,
+    Counted,
+    CountValue,
+    Follows,
+    MarkValue,
+    Reached,
+    Swap,
+)
 from ordercast.wire.tom import Bid, Body, BodyRequest
 from wire.samples import batch, relay_frame, submit_frame
 
@@ -53,6 +63,8 @@ SWAPS = (
     Swap(1, batch(), NAME, "d"),
     Count(1, 2),
     CountValue(1, NOBODY, 7),
+    ChainMark(1, 2),
+    MarkValue(1, 2, NAME),
     Follows(batch(), NAME),
     Counted(batch(), 7),
     Reached(7),
@@ -123,6 +135,10 @@ def round_frame(group: str, logged: int, settled: int, members: int, slowest: st
         (Data(1, 1, UP, 1, (CountValue(0, NAME, 1),)), "number is 0"),
         (Data(1, 1, UP, 1, (CountValue(1, ("a", 1, "alpha", 0), 1),)), "name.seq is 0"),
         (Data(1, 1, UP, 1, (CountValue(1, NAME, 0),)), "value is 0"),
+        (Data(1, 1, UP, 1, (ChainMark(0, 1),)), "number is 0"),
+        (Data(1, 1, UP, 1, (ChainMark(1, 0),)), "mark is 0"),
+        (Data(1, 1, UP, 1, (MarkValue(1, 0, NAME),)), "mark is 0"),
+        (Data(1, 1, UP, 1, (MarkValue(1, 1, NOBODY),)), "last.origin: '' is not"),
         (Data(1, 1, UP, 1, (Follows(batch(seq=0), NAME),)), "seq is 0"),
         (Data(1, 1, UP, 1, (Follows(batch(), ("a", -1, "alpha", 1)),)), r"after\[1\] is -1"),
         (Data(1, 1, UP, 1, (Counted(batch(), 0),)), "place is 0"),

@@ -6,7 +6,8 @@ from typing import Any
 
 from ordercast.cli.command import GOOD, INCOMPLETE, one_of, print_json, whole_number
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.core.order.registry import PROTOCOLS, is_protocol
+from ordercast.core.order.registry import PROTOCOLS, protocol_named
+from ordercast.model.errors import ConfigError
 
 DESCRIPTION = """\
 Run one group of sites as real processes on the loopback, each sending and each
@@ -20,7 +21,12 @@ example:
 
 
 def _protocol(text: str) -> str:
-    return text if is_protocol(text) else one_of(*PROTOCOLS)(text)
+    if not text.startswith("hybrid:"):
+        return one_of(*PROTOCOLS)(text)
+    try:
+        return protocol_named(text).name
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--seconds", metavar="S", type=_above_zero, default=10.0, help="(default: 10)")
     add(
         "--protocol", metavar="NAME", type=_protocol, default="propagation",
-        help=f"{', '.join(PROTOCOLS)}, or hybrid:N (default: propagation)",
+        help=f"{', '.join(PROTOCOLS)}, hybrid:N or hybrid:N:M (default: propagation)",
     )  # fmt: skip
     add(
         "--deliver", metavar="LEVEL", type=one_of("agreed", "safe"), default="agreed",

@@ -17,7 +17,7 @@ from ordercast.cli.command import (
 )
 from ordercast.cli.groups_file import group_table
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.core.order.registry import PROTOCOLS, is_protocol
+from ordercast.core.order.registry import PROTOCOLS, protocol_named
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.model.notation import require_known
@@ -141,7 +141,9 @@ def _scheduled(args: argparse.Namespace) -> SimConfig:
         if name not in _WITH_SCHEDULE:
             raise UsageError(f"--schedule draws it all from the seed: leave out {name!r}")
     protocol = args.protocol or PROPAGATION
-    if not is_protocol(protocol):
+    if protocol.startswith("hybrid:"):
+        protocol_named(protocol)  # raises ConfigError for a wrong size
+    else:
         require_known(protocol, PROTOCOLS, "protocol")
     draw = next((draw for name, draw in _DRAWN.items() if getattr(args, name)), schedule)
     return draw(protocol, args.seed)

@@ -30,7 +30,7 @@ from ordercast.model.messages import Batch, DeliveredBatch, Placed, Vector
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import Frame, Offer
 from ordercast.wire.ring import Token
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 
 
 class Accepted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="a"):
@@ -103,7 +103,7 @@ class SwapNote(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="x"):
     """The swap family: an item of a peer, or (number 0) this site's own request."""
 
     peer: Site
-    item: Swap | Count | CountValue | Follows | Counted | Offer
+    item: Swap | Count | CountValue | ChainMark | MarkValue | Follows | Counted | Offer
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="y"):

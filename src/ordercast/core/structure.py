@@ -210,6 +210,9 @@ class Tellers(Structure):
     its primary here. The forest is kept because it says which sites are in one domain."""
 
     _nearest: dict[tuple[Site, int], frozenset[Site]] = field(default_factory=dict, compare=False)
+    _tops: dict[tuple[Site, int, int], Mapping[Site, Site]] = field(
+        default_factory=dict, compare=False
+    )
 
     @cached_property
     def tellers(self) -> "Tellers":
@@ -253,3 +256,24 @@ class Tellers(Structure):
             order = sorted(self.domains[root], key=lambda site: (self.depth(site), site))
             found = self._nearest[root, count] = frozenset(order[:count])
         return found
+
+    def tops_below(self, root: Site, core: int, size: int) -> Mapping[Site, Site]:
+        """The sites that are not among the `core` ones nearest to the root, cut into connected
+        groups of at most `size`: each with its group's top. By depth, then by name, a site joins
+        its parent's group while there is room."""
+        found = self._tops.get((root, core, size))
+        if found is not None:
+            return found
+        inside = self.nearest_to_root(root, core)
+        tops: dict[Site, Site] = {}
+        counts: dict[Site, int] = {}
+        for site in sorted(self.domains[root], key=lambda site: (self.depth(site), site)):
+            if site in inside:
+                continue
+            top = tops.get(self.forest.parent[site] or site, site)
+            if counts.get(top, 0) >= size:
+                top = site
+            tops[site] = top
+            counts[top] = counts.get(top, 0) + 1
+        self._tops[root, core, size] = tops
+        return tops

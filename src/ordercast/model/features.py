@@ -14,6 +14,7 @@ CORES: Final = "cores"
 GRANTS: Final = "grants"
 HEADERS: Final = "headers"
 IDS: Final = "ids"
+MARKS: Final = "marks"
 PRODUCERS: Final = "producers"
 REPEATS: Final = "repeats"
 
@@ -21,6 +22,7 @@ FEATURES: Final[dict[str, str]] = {
     CORES: "the protocol hybrid:N, with a core of N sites",
     GRANTS: "grants and revoked certificates in the voters' log; who asks for a change",
     HEADERS: "messages have headers, the time of sending, and the groups they are addressed to",
+    MARKS: "the protocol hybrid:N:M, with arrow groups of M sites below its core",
     IDS: "of several copies of a message with an id the first in the log is delivered",
     REPEATS: "a client's request is recognised by its group, at whichever member it is repeated",
     PRODUCERS: "of several copies of a producer's message the first in the log is delivered",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ordercast.core.order.hybrid import core_size
+from ordercast.core.order.hybrid import sizes_in
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
@@ -34,10 +34,10 @@ from ordercast.sim.networks import NetworkSpec, parse_network
 
 
 class ProtocolNotation(Word):
-    """One of the known protocols, or `hybrid:N`."""
+    """One of the known protocols, `hybrid:N` or `hybrid:N:M`."""
 
     def check(self, value: Any, where: str, read: ReadFile) -> None:
-        if core_size(value if isinstance(value, str) else "") is None:
+        if sizes_in(value if isinstance(value, str) else "") is None:
             super().check(value, where, read)
 
 
@@ -120,7 +120,7 @@ _SHARE = Number(0, 1)
 SCHEDULED = ("schedule", "changing", "excluding", "cutting")
 TABLE = (
     VerbOption("protocol", ProtocolNotation(tuple(PROTOCOLS)),
-               f"{', '.join(PROTOCOLS)}, or hybrid:N (default: propagation)", "NAME"),
+               f"{', '.join(PROTOCOLS)}, hybrid:N or hybrid:N:M (default: propagation)", "NAME"),
     VerbOption("builder", Word(BUILDER_NAMES),
                "greedy, star, balanced, metagroups, given or auto (default: what fits, or greedy)",
                "NAME"),

@@ -24,7 +24,16 @@ from ordercast.model.messages import BATCH_WEIGHT, Batch, Placed
 from ordercast.wire.items import BatchItem, LaneItem, SmallItem
 from ordercast.wire.ring import Call, Header, Numbered, Token
 from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.swap import (
+    ChainMark,
+    Count,
+    Counted,
+    CountValue,
+    Follows,
+    MarkValue,
+    Reached,
+    Swap,
+)
 from ordercast.wire.tom import Bid, Body, BodyRequest
 
 UP, DOWN, CONTROL = 0, 1, 2
@@ -161,6 +170,8 @@ UpItem: TypeAlias = (
     | Swap
     | Count
     | CountValue
+    | ChainMark
+    | MarkValue
     | Follows
     | Counted
     | Reached

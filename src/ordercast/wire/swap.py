@@ -1,7 +1,8 @@
 """What sites say to each other in the swap family ([SWAP]), all of it on the lane UP.
 
-Requests and answers between two sites (`Swap`, `Count`, `Told`) bear a `number` that goes on
-through restarts, so that a repeat is recognised. A repeated header is recognised by its batch.
+Requests between two sites (`Swap`, `Count`, `ChainMark`) and answers (`CountValue`, `MarkValue`)
+bear a `number` that goes on through restarts, so that a repeat is recognised. A repeated header is
+recognised by its batch.
 """
 
 from typing import ClassVar
@@ -59,6 +60,24 @@ class CountValue(SmallItem, frozen=True, tag="z"):
     def check(self) -> None:
         if self.name != NOBODY:
             check_message_name(self.name, "name")
+
+
+class ChainMark(SmallItem, frozen=True, tag="T"):
+    """A mark of an arrow group's top, on its way to the last message that was issued there."""
+
+    number: Ordinal
+    mark: Ordinal
+
+
+class MarkValue(SmallItem, frozen=True, tag="U"):
+    """The mark follows the message of this name: the answer, on its way up to the group's top."""
+
+    number: Ordinal
+    mark: Ordinal
+    last: MessageName
+
+    def check(self) -> None:
+        check_message_name(self.last, "last")
 
 
 class Follows(BatchItem, frozen=True, tag="k"):

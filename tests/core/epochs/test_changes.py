@@ -63,6 +63,7 @@ def busy(*changes: tuple[int, Edit]) -> World:
         UseBuilder("star"),
         UseProtocol("centralized"),
         UseProtocol("hybrid:2"),
+        UseProtocol("hybrid:1:2"),
     ],
     ids=lambda edit: type(edit).__name__ + getattr(edit, "site", ""),
 )
@@ -128,6 +129,8 @@ def test_a_merged_domain_orders_the_messages_of_both() -> None:
             "there is no protocol 'hybrid:0': hybrid:N has a core of N sites",
         ),
         (UseProtocol("hybrid:02"), "there is no protocol 'hybrid:02': hybrid:N has a core of N"),
+        (UseProtocol("hybrid:2:"), "there is no protocol 'hybrid:2:': hybrid:N has a core of N"),
+        (UseProtocol("hybrid:2:0"), "there is no protocol 'hybrid:2:0': hybrid:N has a core of N"),
         (UseBuilder("starr"), "there is no builder 'starr'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from ordercast.core.epochs.folding import edited
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
-from ordercast.model.epochs import AddSite, Adopt, Entry, Founded
+from ordercast.model.epochs import AddSite, Adopt, Entry, Founded, UseProtocol
+from ordercast.model.errors import ConfigError
 from ordercast.model.features import MOST_FEATURES, lacking
 from ordercast.model.options import MILLISECOND, SECOND
 from support.worlds.epochs import World, build
@@ -188,3 +190,19 @@ def test_a_layout_takes_so_many_features_and_no_more() -> None:
     many = tuple(f"f{number:02}" for number in range(MOST_FEATURES))
     layout = folded(first(), Adopt(many), Adopt(("one more",)))
     assert layout.features == many
+
+
+@pytest.mark.parametrize(
+    ("adopted", "taken"),
+    [((), ()), (("cores",), ("hybrid:2",)), (("cores", "marks"), ("hybrid:2", "hybrid:2:3"))],
+)
+def test_a_protocol_with_sizes_is_taken_when_every_program_knows_it(
+    adopted: tuple[str, ...], taken: tuple[str, ...]
+) -> None:
+    layout = folded(first(), Founded((("a", 1),), adopted))
+    for protocol in ("hybrid:2", "hybrid:2:3"):
+        if protocol in taken:
+            edited(layout, (UseProtocol(protocol),))
+        else:
+            with pytest.raises(ConfigError, match="a program that knows no size of it"):
+                edited(layout, (UseProtocol(protocol),))

@@ -301,7 +301,7 @@ def test_a_protocol_that_needs_a_builder_gets_it() -> None:
     assert cluster.build(cluster.table, "greedy", "propagation").builder == "greedy"
 
 
-@pytest.mark.parametrize("protocol", [*PROTOCOLS, "hybrid:2"])
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, "hybrid:2", "hybrid:2:3"])
 @pytest.mark.parametrize("on_failure", ["exclude", "wait"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_any_protocol_runs_under_either_policy(protocol: str, on_failure: str, whole: bool) -> None:

@@ -16,6 +16,7 @@ from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
 from ordercast.studies.swap.changes import CHANGING, change_costs, change_findings
 from ordercast.studies.swap.runs import (
     BINARY,
+    GROUPS_BELOW,
     LIST,
     ONE,
     PROTOCOLS_OF_SWAP,
@@ -105,7 +106,7 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
         [{"sites": 7, "shape": BINARY, "senders": s, "messages": 4} for s in (ONE, TURNS)],
     )
     found = CATALOGUE["swap-locality"].find(locality)
-    assert [finding.verdict for finding in found] == [AGREES, AGREES, AGREES, PARTLY]
+    assert [finding.verdict for finding in found] == [AGREES, AGREES, AGREES, PARTLY, AGREES]
     assert all(name.replace("_", " ") in found[0].measured for name in PROTOCOLS_OF_SWAP)
     with style():
         assert len(CATALOGUE["swap-latency"].draw(latency).axes) == 6
@@ -135,12 +136,13 @@ def test_the_verdicts_on_throughput_can_change() -> None:
                 rows.append(ResultRow(at, measure, mean, 0.0, 5))
         return [finding.verdict for finding in throughput_findings(Results.of(rows))]
 
-    def told(hybrid: float, larger: float, **others: float) -> list[str]:
-        return verdicts(hybrid=hybrid, **{LARGER_CORE: larger}, **others)
+    def told(hybrid: float, larger: float, below: float, **others: float) -> list[str]:
+        return verdicts(hybrid=hybrid, **{LARGER_CORE: larger, GROUPS_BELOW: below}, **others)
 
-    assert told(120.0, 150.0) == [AGREES, AGREES, AGREES, MEASURED]
-    assert told(120.0, 110.0) == [AGREES, AGREES, PARTLY, MEASURED]
-    assert told(40.0, 30.0, arrow=50.0, combining=50.0) == [DIFFERS, DIFFERS, DIFFERS, MEASURED]
+    assert told(120.0, 150.0, 130.0) == [AGREES, AGREES, AGREES, AGREES, MEASURED]
+    assert told(120.0, 110.0, 120.0) == [AGREES, AGREES, PARTLY, DIFFERS, MEASURED]
+    few = told(40.0, 30.0, 20.0, arrow=50.0, combining=50.0)
+    assert few == [DIFFERS, DIFFERS, DIFFERS, DIFFERS, MEASURED]
 
 
 def test_a_request_beyond_the_diameter_would_be_told() -> None:

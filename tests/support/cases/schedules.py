@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ordercast.core.order.registry import PROTOCOLS
+from ordercast.model.groups import GroupTable
 from ordercast.sim.chance import Chance
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault, total
@@ -53,6 +54,20 @@ def all_return(protocol: str, seed: int) -> SimConfig:
     crashes = total(drawn.faults, "crash")
     faults = (replace(f, count=crashes) if f.kind == "restart" else f for f in drawn.faults)
     return replace(drawn, faults=tuple(faults))
+
+
+def deep(draw: Draw) -> Draw:
+    """The same schedules, with groups of two or three sites that overlap in a row: their trees are
+    deep, so that a protocol with arrow groups below its core has some."""
+
+    def drawn(protocol: str, seed: int) -> SimConfig:
+        config, stream = draw(protocol, seed), Chance(seed, f"deep {protocol}")
+        sites = "abcdefghi"[: stream.between(5, 9)]
+        groups = {f"g{n}": sites[n : n + 2 + stream.chance(0.2)] for n in range(len(sites) - 1)}
+        table = GroupTable.of({group: list(members) for group, members in groups.items()})
+        return replace(config, table=table, builder="greedy", origins=None, source="")
+
+    return drawn
 
 
 def mixed(stream: Chance, protocol: str, seed: int, epochs_every: int) -> SimConfig:

@@ -31,6 +31,8 @@ from support.judges.epoch_judge import agreement, each_alone, judge, one_order
 from support.worlds.epochs import World
 
 GROUPS = {"alpha": "abc", "beta": "bcd", "gamma": "cd"}
+ROW = {"alpha": "ab", "beta": "bc", "gamma": "cd"}
+"""For protocols with arrow groups: its tree is deep enough for one."""
 SITES = "abcdz"
 OUTSIDER = "z"
 PASSED_ON_BY_ALL = ("arrow", "combining", "hybrid", "arrow_counting", "combining_counting")
@@ -63,6 +65,10 @@ class Case:
             rng.random() < 0.4,
             rng.choice(("roster", "roster", "retired", "stranger")),
         )
+
+    @property
+    def groups(self) -> dict[str, str]:
+        return ROW if ":" in self.protocol else GROUPS
 
     @property
     def insider(self) -> bool:
@@ -112,7 +118,7 @@ class LyingWorld(World):
             return (Fallen if name == case.liar else Member)(name, *args, **options)
 
         super().__init__(
-            {group: list(members) for group, members in GROUPS.items()},
+            {group: list(members) for group, members in case.groups.items()},
             list(SITES if case.insider or case.standing != "stranger" else SITES[:-1]),
             ["a", "b", "c"],
             seed=seed,
@@ -188,9 +194,11 @@ class LyingWorld(World):
         )
 
 
-def run_case(seed: int, frames: int = FRAMES) -> Result:
+def run_case(seed: int, frames: int = FRAMES, protocol: str = "") -> Result:
+    """With this protocol, or a drawn one."""
     rng = random.Random(f"lies {seed}")
     case = Case.drawn(rng)
+    case.protocol = protocol or case.protocol
     result = Result()
     liar = {"a": "voter", "d": "member"}.get(case.liar, case.standing)
     result.counts.update({case.protocol: 1, liar: 1})
@@ -219,7 +227,7 @@ def _play(world: LyingWorld, rng: random.Random, frames: int, result: Result) ->
     while left > 0:
         honest = [site for site in world.members if site != world.case.liar]
         for _ in range(rng.randrange(4)):
-            group = rng.choice(sorted(GROUPS))
+            group = rng.choice(sorted(world.case.groups))
             world.submit(rng.choice(honest), group, b"%d" % rng.randrange(1 << 30))
         if world.case.changes and rng.random() < 0.05:
             _change(world, rng)
@@ -253,7 +261,7 @@ def _judged(world: LyingWorld) -> list[tuple[Any, ...]]:
         found = [one for one in found if liar not in map(str, one[1:3])]
         return found + _forged(world) + _rewritten(world)
     if case.insider:
-        passes_on = case.protocol in PASSED_ON_BY_ALL or any(
+        passes_on = case.protocol.partition(":")[0] in PASSED_ON_BY_ALL or any(
             world.first.domains[1].structure.parent(site) == liar for site in SITES
         )
         return [] if passes_on or liar in world.first.voters else _forged(world)

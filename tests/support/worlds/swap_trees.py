@@ -7,6 +7,7 @@ from typing import Any
 
 from ordercast.core.order.arrow import ArrowSwap
 from ordercast.core.order.arrow_counting import ArrowCounting
+from ordercast.core.order.arrow_groups import GroupSwap
 from ordercast.core.order.combining import CombiningSwap
 from ordercast.core.order.combining_counting import CombiningCounting
 from ordercast.core.order.hybrid import HybridSwap
@@ -14,15 +15,20 @@ from ordercast.core.order.swaps import (
     Found,
     NumberKnown,
     SendCount,
+    SendMark,
     Step,
     SwapObject,
     SwapSend,
     Tell,
+    TellMark,
     ask_of,
 )
+from ordercast.core.structure import Structure
+from ordercast.forest.forest import Forest
+from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Batch, pack_payloads
 from ordercast.studies.swap.tree import Say, SwapTree
-from ordercast.wire.swap import NOBODY
+from ordercast.wire.swap import NOBODY, ChainMark, MarkValue
 from ordercast.wire.tom import MessageName
 
 Parents = Mapping[str, str | None]
@@ -57,6 +63,27 @@ def hybrid_of(size: int) -> Make:
     return make
 
 
+def hybrid_with(core: int, size: int) -> Make:
+    """`hybrid:N:M`: groups of so many sites below the core."""
+    plain = hybrid_of(core)
+
+    def make(site: str, parents: Parents) -> SwapObject:
+        tops = tops_below(core, size, parents)
+        above = parents[site]
+        near = [s for s in parents if parents[s] == site or s == above]
+        group = [s for s in near if site in tops and tops.get(s) == tops[site]]
+        return GroupSwap(site, above, group) if group and above else plain(site, parents)
+
+    return make
+
+
+def tops_below(core: int, size: int, parents: Parents) -> Mapping[str, str]:
+    table = GroupTable(tuple(sorted(parents)), {"g": tuple(sorted(parents))})
+    (root,) = (site for site, above in parents.items() if above is None)
+    structure = Structure(1, table, Forest("given", dict(parents), {"g": root}))
+    return structure.tellers.tops_below(root, core, size)
+
+
 OBJECTS: dict[str, Make] = {
     "arrow": lambda site, parents: ArrowSwap(site, parents[site] or site),
     "combining": lambda site, parents: CombiningSwap(site, parents[site]),
@@ -64,6 +91,11 @@ OBJECTS: dict[str, Make] = {
     "hybrid:1": hybrid_of(1),
     "hybrid:3": hybrid_of(3),
     "hybrid:99": hybrid_of(99),
+    "hybrid:1:2": hybrid_with(1, 2),
+    "hybrid:1:3": hybrid_with(1, 3),
+    "hybrid:2:4": hybrid_with(2, 4),
+    "hybrid:1:4": hybrid_with(1, 4),
+    "hybrid:1:99": hybrid_with(1, 99),
     "arrow_counting": lambda site, parents: ArrowCounting(site, parents[site] or site),
     "combining_counting": lambda site, parents: CombiningCounting(site, parents[site]),
 }
@@ -116,6 +148,12 @@ class Network:
             self._follow(target, at.count(source, step.count))
         elif isinstance(step, Tell):
             self._follow(target, at.told(source, step.name, step.value))
+        elif isinstance(step, SendMark):
+            at.check_mark(source, ChainMark(1, step.mark))
+            self._follow(target, at.marked(source, step.mark))
+        elif isinstance(step, TellMark):
+            at.check_mark(source, MarkValue(1, step.mark, step.last))
+            self._follow(target, at.mark_told(source, step.mark, step.last))
         else:
             self._follow(target, at.hear(source, step.word, self.chained))
 

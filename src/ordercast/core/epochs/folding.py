@@ -36,7 +36,7 @@ from ordercast.core.epochs.layout import (
 )
 from ordercast.core.epochs.streams.ends import told_in, with_part, with_streams
 from ordercast.core.epochs.streams.tickets import with_tickets
-from ordercast.core.order.hybrid import core_size
+from ordercast.core.order.hybrid import sizes_in
 from ordercast.core.order.registry import protocol_named
 from ordercast.model.epochs import (
     AddGroup,
@@ -65,7 +65,7 @@ from ordercast.model.epochs import (
     Voters,
 )
 from ordercast.model.errors import ConfigError
-from ordercast.model.features import CORES, are_features
+from ordercast.model.features import CORES, MARKS, are_features
 from ordercast.model.fields import plain_text
 from ordercast.model.groups import Group, Pair, Site
 from ordercast.model.names import is_name, nearest
@@ -281,9 +281,11 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
 
 
 def _require_protocol(layout: Layout, name: str) -> None:
-    """An older program does not know the size of a core: it would refuse what newer ones take."""
+    """An older program does not know the size of a core, or of the groups below it: it would refuse
+    what newer ones take."""
     protocol_named(name)
-    if core_size(name) is not None and CORES not in layout.features:
+    sizes = sizes_in(name) or ()
+    if any(feature not in layout.features for feature in (CORES, MARKS)[: len(sizes)]):
         raise ConfigError(f"protocol {name!r}: some sites have a program that knows no size of it")
 
 

@@ -36,13 +36,21 @@ class ArrowSwap(Uncounted):
         return self.link == self.site
 
     def swap(self, ask: Ask) -> Sequence[Step]:
-        to, before = self.link, self.value
-        self.link, self.value = self.site, ask.last
-        return (self._step(ask, to, before),)
+        return (self._step(ask, *self.issue(ask.last)),)
 
     def receive(self, peer: Site, ask: Ask) -> Sequence[Step]:
+        return (self._step(ask, *self.turn_to(peer)),)
+
+    def issue(self, last: MessageName) -> tuple[Site, MessageName]:
+        """Where a request of this site goes, and the value before it if that is here."""
+        to, before = self.link, self.value
+        self.link, self.value = self.site, last
+        return to, before
+
+    def turn_to(self, peer: Site) -> tuple[Site, MessageName]:
+        """Where a request of this neighbour goes on, and the value if that is here."""
         to, self.link = self.link, peer
-        return (self._step(ask, to, self.value),)
+        return to, self.value
 
     def _step(self, ask: Ask, to: Site, value: MessageName) -> Step:
         return Found(ask.batch, value) if to == self.site else SwapSend(to, ask)

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from ordercast.core.order.arrow import ArrowSwap
 from ordercast.core.order.kept_states import ArrowCountingState, Ask
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import Found, NumberKnown, Step, SwapObject, Tell
+from ordercast.core.order.swaps import Found, NumberKnown, Step, SwapObject, Tell, Unmarked
 from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.tom import MessageName
 
 
-class ArrowCounting:
+class ArrowCounting(Unmarked):
     """State: the arrow; numbers of messages issued here that wait for a successor (the first sink
     begins with 0, the number of nobody); successors that wait for the number of such a message."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ordercast.core.order.kept_states import Ask, CombiningCountingState, Share
 from ordercast.core.order.reduction import Reduction
-from ordercast.core.order.swaps import NumberKnown, SendCount, Step, SwapObject, Tell
+from ordercast.core.order.swaps import NumberKnown, SendCount, Step, SwapObject, Tell, Unmarked
 from ordercast.core.outbox import typed
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
@@ -19,7 +19,7 @@ from ordercast.wire.swap import NOBODY
 from ordercast.wire.tom import MessageName
 
 
-class CombiningCounting:
+class CombiningCounting(Unmarked):
     """State: requests that wait; requests for which the parent was asked; at the root the count."""
 
     def __init__(self, site: Site, parent: Site | None) -> None:

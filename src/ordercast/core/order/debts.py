@@ -16,10 +16,11 @@ from ordercast.core.order.kept_states import DebtsState
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
 from ordercast.wire.frames import DOWN, UP, Final, Item
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 
-Request = Swap | Count | CountValue
+Request = Swap | Count | CountValue | ChainMark | MarkValue
+REQUESTS = (Swap, Count, CountValue, ChainMark, MarkValue)
 
 
 def without_body(header: Header) -> Header:
@@ -69,10 +70,13 @@ class Debts:
 
     def is_news(self, peer: Site, number: int) -> bool:
         """Whether a request is no repeat."""
-        if number <= self._got.get(peer, 0):
+        if self.has_heard(peer, number):
             return False
         self._got[peer] = number
         return True
+
+    def has_heard(self, peer: Site, number: int) -> bool:
+        return number <= self._got.get(peer, 0)
 
     def acknowledged(self, peer: Site, item: Item) -> None:
         if isinstance(item, (Follows, Counted)):
@@ -82,7 +86,7 @@ class Debts:
                 owed.pop(peer, None)
                 if not owed:
                     del self._headers[name]
-        elif isinstance(item, (Swap, Count, CountValue)):
+        elif isinstance(item, REQUESTS):
             self._requests.get(peer, {}).pop(item.number, None)
         elif isinstance(item, Final):
             self._answers.pop((peer, (item.incarnation, item.group, item.seq)), None)

@@ -13,7 +13,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.wire.frames import Final
 from ordercast.wire.ring import Token
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 
 Share = tuple[Site, int, Batch | None]
@@ -60,7 +60,7 @@ class CombiningCountingState(Struct, frozen=True, kw_only=True):
 class DebtsState(Struct, frozen=True, kw_only=True):
     said: dict[Site, int]
     got: dict[Site, int]
-    requests: tuple[tuple[Site, Swap | Count | CountValue], ...]
+    requests: tuple[tuple[Site, Swap | Count | CountValue | ChainMark | MarkValue], ...]
     headers: tuple[tuple[Follows | Counted, tuple[Site, ...]], ...]
     answers: tuple[tuple[Site, Final], ...]
 
@@ -73,6 +73,15 @@ class CoreHybridState(ArrowState, frozen=True, kw_only=True):
     """At a site of the core, which has an arrow."""
 
     gathered: tuple[Ask, ...]
+
+
+class GroupState(ArrowState, frozen=True, kw_only=True):
+    """At a site of an arrow group below the core. `begun`, `open`: at the group's top."""
+
+    gathered: tuple[Ask, ...]
+    begun: Ask | None
+    open: Ask | None
+    mark: int
 
 
 class DirectState(OrderingState, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from msgspec.structs import asdict
 from ordercast.core.claims import check_addressed, check_ahead, check_whole
 from ordercast.core.order.bodies import name_of
 from ordercast.core.order.chain import Chain, Header
-from ordercast.core.order.debts import Debts
+from ordercast.core.order.debts import REQUESTS, Debts, Request
 from ordercast.core.order.direct import Domainwide
 from ordercast.core.order.interface import CLOSING, Environment
 from ordercast.core.order.kept_states import (
@@ -39,9 +39,11 @@ from ordercast.core.order.swaps import (
     Found,
     NumberKnown,
     SendCount,
+    SendMark,
     Step,
     SwapObject,
     SwapSend,
+    TellMark,
     ask_of,
 )
 from ordercast.core.outbox import (
@@ -60,7 +62,16 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import NEVER
 from ordercast.wire.frames import UP, Final, Item, Offer
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Reached, Swap
+from ordercast.wire.swap import (
+    ChainMark,
+    Count,
+    Counted,
+    CountValue,
+    Follows,
+    MarkValue,
+    Reached,
+    Swap,
+)
 from ordercast.wire.tom import MessageName
 
 
@@ -178,6 +189,10 @@ class Reduction(Domainwide, ABC):
                 self.debts.say(step.peer, Swap(0, self._whole(ask.batch), ask.last, ask.issuer))
             elif isinstance(step, SendCount):
                 self.debts.say(step.peer, Count(0, step.count))
+            elif isinstance(step, SendMark):
+                self.debts.say(step.peer, ChainMark(0, step.mark))
+            elif isinstance(step, TellMark):
+                self.debts.say(step.peer, MarkValue(0, step.mark, step.last))
             else:
                 self.debts.say(step.peer, CountValue(0, step.name, step.value))
 
@@ -233,6 +248,9 @@ class Reduction(Domainwide, ABC):
                 raise PeerMistake(f"it asks for {item.count} places at once")
         elif type(item) is CountValue:
             check_ahead(item.value, self.chain.number, "place")
+        elif isinstance(item, (ChainMark, MarkValue)):
+            if not self.debts.has_heard(peer, item.number):  # it is told again after a restart
+                self.swaps.check_mark(peer, item)
         else:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
 
@@ -264,16 +282,20 @@ class Reduction(Domainwide, ABC):
         elif type(item) is Reached:
             self._reached[peer] = max(self._reached.get(peer, 0), item.place)
             self._look_at_open()
-        elif isinstance(item, (Swap, Count, CountValue)) and self.debts.is_news(peer, item.number):
+        elif isinstance(item, REQUESTS) and self.debts.is_news(peer, item.number):
             if self.environment.resumes:
                 self.environment.persist(SwapNote(peer, item))
             self._request(peer, item)
 
-    def _request(self, peer: Site, item: Swap | Count | CountValue) -> None:
+    def _request(self, peer: Site, item: Request) -> None:
         if isinstance(item, Swap):
             steps = self.swaps.receive(peer, Ask(item.batch, item.last, item.issuer))
         elif isinstance(item, Count):
             steps = self.swaps.count(peer, item.count)
+        elif isinstance(item, ChainMark):
+            steps = self.swaps.marked(peer, item.mark)
+        elif isinstance(item, MarkValue):
+            steps = self.swaps.mark_told(peer, item.mark, item.last)
         else:
             steps = self.swaps.told(peer, item.name, item.value)
         self._follow(steps)
@@ -408,9 +430,7 @@ class Reduction(Domainwide, ABC):
         elif isinstance(record, SwapNote):
             self._hear_again(record.peer, record.item)
 
-    def _hear_again(
-        self, peer: Site, item: Swap | Count | CountValue | Follows | Counted | Offer
-    ) -> None:
+    def _hear_again(self, peer: Site, item: Request | Follows | Counted | Offer) -> None:
         if isinstance(item, (Follows, Counted)):
             if not self.chain.has(item.batch):
                 self._take_header(item)

@@ -1,6 +1,7 @@
 """The ordering protocols by name. A new one is one file beside this, and one line here.
 
-A name is a key of `PROTOCOLS`, or `hybrid:N`, where N is the size of the core.
+A name is a key of `PROTOCOLS`; or `hybrid:N`, where N is the size of the core; or `hybrid:N:M`,
+where M is the size of the arrow groups below it.
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ from ordercast.core.order.arrow_counting import CountingArrow
 from ordercast.core.order.centralized import Centralized
 from ordercast.core.order.combining import Combining
 from ordercast.core.order.combining_counting import CountingCombining
-from ordercast.core.order.hybrid import MOST_CORE, Hybrid, core_size
+from ordercast.core.order.hybrid import MOST_SITES, Hybrid, sizes_in
 from ordercast.core.order.interface import ProtocolInfo, Registry
 from ordercast.core.order.metagroup import Metagroup
 from ordercast.core.order.propagation import Propagation
@@ -76,16 +77,19 @@ def builder_for(protocol: str, builder: str) -> str:
 
 
 def is_protocol(name: str) -> bool:
-    return name in PROTOCOLS or core_size(name) is not None
+    return name in PROTOCOLS or sizes_in(name) is not None
 
 
 def protocol_named(name: str) -> ProtocolInfo:
     if name in PROTOCOLS:
         return PROTOCOLS[name]
-    if (size := core_size(name)) is not None:
-        return replace(PROTOCOLS["hybrid"], name=name, make=partial(Hybrid, core=size))
+    if (sizes := sizes_in(name)) is not None:
+        core, group = (*sizes, 1)[:2]
+        make = partial(Hybrid, core=core, group=group)
+        return replace(PROTOCOLS["hybrid"], name=name, make=make)
     if name.startswith("hybrid:"):
         raise ConfigError(
-            f"there is no protocol {name!r}: hybrid:N has a core of N sites, 1 to {MOST_CORE:,}"
+            f"there is no protocol {name!r}: hybrid:N has a core of N sites, hybrid:N:M also arrow"
+            f" groups of M below it, 1 to {MOST_SITES:,}"
         )
     raise ConfigError(f"there is no protocol {name!r}{nearest(name, PROTOCOLS)}")

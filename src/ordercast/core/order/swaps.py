@@ -17,8 +17,10 @@ import msgspec
 
 from ordercast.core.order.bodies import name_of
 from ordercast.core.order.kept_states import Ask
+from ordercast.model.errors import PeerMistake
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch
+from ordercast.wire.swap import ChainMark, MarkValue
 from ordercast.wire.tom import MessageName
 
 
@@ -48,6 +50,23 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
+class SendMark:
+    """Send an arrow group's mark on, to a neighbour in the group."""
+
+    peer: Site
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class TellMark:
+    """Tell the parent the last message before the mark."""
+
+    peer: Site
+    mark: int
+    last: MessageName
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The message's predecessor is known here: multicast both."""
 
@@ -63,7 +82,7 @@ class NumberKnown:
     place: int
 
 
-Step = SwapSend | SendCount | Tell | Found | NumberKnown
+Step = SwapSend | SendCount | Tell | SendMark | TellMark | Found | NumberKnown
 
 
 class SwapObject(Protocol):
@@ -79,6 +98,15 @@ class SwapObject(Protocol):
     def told(self, peer: Site, name: MessageName, value: int) -> Sequence[Step]:
         """A peer tells a number (`Tell`)."""
 
+    def check_mark(self, peer: Site, item: ChainMark | MarkValue) -> None:
+        """PeerMistake unless the peer may send this mark, or this answer to one."""
+
+    def marked(self, peer: Site, mark: int) -> Sequence[Step]:
+        """A mark comes from the parent (`SendMark`)."""
+
+    def mark_told(self, peer: Site, mark: int, last: MessageName) -> Sequence[Step]:
+        """A child tells the last message before a mark (`TellMark`)."""
+
     def waiting(self) -> int:
         """The number of requests that wait here and may go on combined."""
 
@@ -92,7 +120,20 @@ class SwapObject(Protocol):
         """Go on from a state, given by its fields."""
 
 
-class Uncounted:
+class Unmarked:
+    """The methods of an arrow group, for swap objects that have no marks."""
+
+    def check_mark(self, peer: Site, item: ChainMark | MarkValue) -> None:  # noqa: ARG002
+        raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
+
+    def marked(self, peer: Site, mark: int) -> Sequence[Step]:  # noqa: ARG002
+        return ()
+
+    def mark_told(self, peer: Site, mark: int, last: MessageName) -> Sequence[Step]:  # noqa: ARG002
+        return ()
+
+
+class Uncounted(Unmarked):
     """The methods of a counting object, for swap objects that do not count."""
 
     def count(self, peer: Site, count: int) -> Sequence[Step]:  # noqa: ARG002

@@ -47,7 +47,8 @@ SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
         _Setting("secret", None, "what sites without certificates prove to each other"),
         _Setting(
             "protocol", '"propagation"',
-            f'{_or(PROTOCOLS, "propagation")}; "hybrid:N": its core has N sites',
+            f'{_or(PROTOCOLS, "propagation")}; "hybrid:N": its core has N sites,'
+            ' "hybrid:N:M": and its groups M',
         ),
         _Setting("builder", '"auto"', f"as in 'ordercast plan'; {_or(NAMED, AUTO)}"),
         _Setting("tie", "[]", "builder greedy: sites preferred in ties; else the first by name"),

@@ -27,6 +27,7 @@ LOOKS = {
     "combining_counting": (PALETTE[4], "--"),
     "hybrid": (PALETTE[2], "-"),
     "hybrid:7": (PALETTE[2], "--"),
+    "hybrid:3:3": (PALETTE[2], ":"),
 }
 _LINKS = 10  # that are shown; beyond, nothing travels
 _MARKS = dict(zip(PROTOCOLS_OF_SWAP, MARKERS, strict=False))
@@ -53,7 +54,7 @@ def latency_figure(results: Results) -> "Figure":
                 ax.set_ylim(bottom=0)
             title(ax, f"{shape} tree of {values(results, 'sites')[0]}: {name}")
             label(ax, "requests at once" if row else "", "" if column else "hops, mean")
-    legend_above(figure, axes[0], columns=5)
+    legend_above(figure, axes[0], columns=6)
     return figure
 
 

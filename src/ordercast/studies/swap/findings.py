@@ -3,7 +3,7 @@
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.studies.reproduction import OURS, Finding, Spot, curve, judged
 from ordercast.studies.swap.figures import NAMES, ranked
-from ordercast.studies.swap.runs import ONE, PROTOCOLS_OF_SWAP, SHAPES, TURNS
+from ordercast.studies.swap.runs import GROUPS_BELOW, ONE, PROTOCOLS_OF_SWAP, SHAPES, TURNS
 from ordercast.studies.wording import places, with_intervals
 
 _PAIRS = (("arrow", "arrow_counting"), ("combining", "combining_counting"))
@@ -19,6 +19,7 @@ def latency_findings(results: Results) -> list[Finding]:
         _there_and_back(results),
         _diameter(results),
         _hybrid(results),
+        _groups_below(results),
     ]  # fmt: skip
 
 
@@ -110,6 +111,24 @@ def _hybrid(results: Results) -> Finding:
     )
 
 
+def _groups_below(results: Results) -> Finding:
+    told, later = [], []
+    for shape in SHAPES:
+        ours, theirs = (_of(results, p, "known_hops", shape) for p in (GROUPS_BELOW, "hybrid"))
+        later.append(ours[0].y >= theirs[0].y - _NEVER_HIGHER)
+        told.append(
+            f"{shape}, {places(ours)} at once: {with_intervals(ours, 2)} hops against"
+            f" {with_intervals(theirs, 2)}"
+        )
+    return Finding(
+        "With arrow groups in place of lower nodes a request alone is known no sooner: a mark and"
+        " its answer cross each group behind it.",
+        judged(later),
+        f"{NAMES[GROUPS_BELOW]} against {NAMES['hybrid']}, until known: {'; '.join(told)}.",
+        kind=OURS,
+    )
+
+
 def locality_findings(results: Results) -> list[Finding]:
     def of(protocol: str, measure: str, senders: str) -> float:
         rows = results.where(measure=measure, protocol=protocol, senders=senders)
@@ -157,5 +176,26 @@ def locality_findings(results: Results) -> list[Finding]:
             " as before, and the way is longer. "
             f"Requests per message: {listed('requests_sent', ONE)} with one sender,"
             f" {listed('requests_sent', TURNS)} in turn.",
+        ),
+        Finding(
+            "For messages one after the other, arrow groups in place of lower nodes save nothing.",
+            judged(
+                [
+                    of(GROUPS_BELOW, measure, senders) >= of("hybrid", measure, senders) - 1e-9
+                    for measure in ("requests_sent", "busiest_site")
+                    for senders in (ONE, TURNS)
+                ]
+            ),
+            f"{NAMES[GROUPS_BELOW]} against {NAMES['hybrid']}: requests, marks and answers per"
+            " message "
+            + "; ".join(
+                f"{of(GROUPS_BELOW, 'requests_sent', senders):.2f} against"
+                f" {of('hybrid', 'requests_sent', senders):.2f}, at the busiest site"
+                f" {of(GROUPS_BELOW, 'busiest_site', senders):.2f} against"
+                f" {of('hybrid', 'busiest_site', senders):.2f} ({senders})"
+                for senders in (ONE, TURNS)
+            )
+            + ".",
+            kind=OURS,
         ),
     ]

@@ -123,7 +123,8 @@ REPRODUCTIONS = (
         says=(
             "In the combining tree all requests pass the root, which can become a bottleneck; an"
             " arrow set in its place alleviates that, and if it is sufficiently large it can have a"
-            " large in-degree and still provide high throughput.",
+            " large in-degree and still provide high throughput. Nodes lower in the combining tree"
+            " could be represented by smaller arrow groups.",
         ),
         how="All sites are one group on a binary tree and send to it at random times for about a"
         " second, in the simulator's point-to-point network: a site needs 1 ms for each frame that"

@@ -22,9 +22,13 @@ from ordercast.sim.chance import Chance
 from ordercast.sim.networks import Sends
 from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
-from ordercast.wire.swap import Count, Counted, CountValue, Follows, Swap
+from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 
-PROTOCOLS_OF_SWAP = ("arrow", "arrow_counting", "combining", "combining_counting", "hybrid")
+GROUPS_BELOW = "hybrid:3:3"
+"""A core of three sites, which is that of `hybrid` on a binary tree, and arrow groups of three."""
+PROTOCOLS_OF_SWAP = (
+    "arrow", "arrow_counting", "combining", "combining_counting", "hybrid", GROUPS_BELOW,
+)  # fmt: skip
 BINARY, RANDOM, LIST = "binary", "random", "list"
 SHAPES = (BINARY, RANDOM, LIST)
 ONE, TURNS = "one sender", "two subtrees in turn"
@@ -33,7 +37,7 @@ ALL = "all"
 _HOP = MILLISECOND
 _TOGETHER = 1_000  # nanoseconds within which frames come at the same instant
 _APART = SECOND // 2  # between two messages: the first is everywhere by then
-_REQUESTS = (Swap, Count, CountValue)
+_REQUESTS = (Swap, Count, CountValue, ChainMark, MarkValue)
 _HEADERS = (Follows, Counted)
 
 

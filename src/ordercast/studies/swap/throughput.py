@@ -21,7 +21,7 @@ from ordercast.studies.figures import (
 )
 from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
 from ordercast.studies.swap.figures import LOOKS, NAMES
-from ordercast.studies.swap.runs import PROTOCOLS_OF_SWAP
+from ordercast.studies.swap.runs import GROUPS_BELOW, PROTOCOLS_OF_SWAP
 from ordercast.studies.under_load import run_at_rate
 from ordercast.studies.wording import means, places
 
@@ -68,7 +68,7 @@ def throughput_figure(results: Results) -> "Figure":
         label(ax, "messages a second, offered", unit)
         log_axis(ax, "x", values(results, "rate"))
         log_axis(ax, "y")
-    legend_above(figure, axes[0], columns=6)
+    legend_above(figure, axes[0], columns=7)
     return figure
 
 
@@ -99,6 +99,15 @@ def throughput_findings(results: Results) -> list[Finding]:
             judged([most[LARGER_CORE] > most["hybrid"], most[LARGER_CORE] > most["combining"]]),
             f"Carried at most, with a core of 7 sites, of 3, and of 1: {most[LARGER_CORE]:.0f},"
             f" {most['hybrid']:.0f} and {most['combining']:.0f}.",
+        ),
+        Finding(
+            "Lower nodes can be smaller arrow groups, which relieves them as well.",
+            judged([most[GROUPS_BELOW] > most["hybrid"], busy[GROUPS_BELOW] < busy["hybrid"]]),
+            f"Carried at most, with groups of 3 below a core of 3 sites, and with that core alone:"
+            f" {most[GROUPS_BELOW]:.0f} and {most['hybrid']:.0f}; mean delay at the highest rate"
+            f" {busy[GROUPS_BELOW]:.0f} and {busy['hybrid']:.0f} ms, at the lowest"
+            f" {of(GROUPS_BELOW, 'delay_mean_ms')[0].y:.0f} and"
+            f" {of('hybrid', 'delay_mean_ms')[0].y:.0f} ms.",
         ),
         Finding(
             "Delay and frames per message under load.",

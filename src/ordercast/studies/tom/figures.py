@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLOURS = dict(zip(TRANSMISSIONS, (PALETTE[i] for i in (3, 2, 4, 6, 0, 1, 8)), strict=True))
 _ONE_AT_A_TIME = ("symmetric", "ring")  # whose corrected formulas are not for sources at once
-_MARKS = dict(zip(TRANSMISSIONS, (*MARKERS, "X"), strict=True))
+_MARKS = dict(zip(TRANSMISSIONS, MARKERS, strict=True))
 NAMES = {
     "two_phase": "two-phase",
     "propagation": "propagation (MP)",
