@@ -45,7 +45,7 @@ class ClientDesk:
         self.site = site
         self.limits = limits
         self.permits = site.permits
-        self.shares = SubjectShares(site.cluster.limits)
+        self.shares = SubjectShares(site.cluster.limits, site.core.window.unstable_both)
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
