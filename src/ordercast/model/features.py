@@ -14,6 +14,7 @@ CORES: Final = "cores"
 GRANTS: Final = "grants"
 HEADERS: Final = "headers"
 IDS: Final = "ids"
+OUTSIDE: Final = "outside"
 PRODUCERS: Final = "producers"
 REPEATS: Final = "repeats"
 
@@ -22,6 +23,7 @@ FEATURES: Final[dict[str, str]] = {
     GRANTS: "grants and revoked certificates in the voters' log; who asks for a change",
     HEADERS: "messages have headers, the time of sending, and the groups they are addressed to",
     IDS: "of several copies of a message with an id the first in the log is delivered",
+    OUTSIDE: "sites ask members of a group about its clients, and take their requests too",
     REPEATS: "a client's request is recognised by its group, at whichever member it is repeated",
     PRODUCERS: "of several copies of a producer's message the first in the log is delivered",
 }
