@@ -35,7 +35,7 @@ class _Round:
 
 class OutsideMarks:
     """State: by group, the round that is open, who waits for the next one, and what was told
-    last."""
+    last. `on_mark` is called when a group has a mark that had none."""
 
     def __init__(self, core: Member, send: Callable[[Site, ClientMarksFrame], None]) -> None:
         self._core = core
@@ -44,6 +44,7 @@ class OutsideMarks:
         self._rounds: dict[Group, _Round] = {}
         self._next: dict[Group, list[asyncio.Future[ClientMarks]]] = {}
         self._told: dict[Group, ClientMarks] = {}
+        self.on_mark: list[Callable[[], None]] = []
 
     def close(self, why: str) -> None:
         waiting = [each for some in self._next.values() for each in some]
@@ -147,6 +148,7 @@ class OutsideMarks:
         if one is None or not one.first <= frame.question <= one.last:
             return  # an answer to an earlier question, or to none
         told = ClientMarks(frame.epoch, frame.mark, frame.horizon)
+        before = self._told.get(frame.group)
         self._told[frame.group] = told
         if one.timer is not None:
             one.timer.cancel()
@@ -155,3 +157,6 @@ class OutsideMarks:
             if not each.done():
                 each.set_result(told)
         self._begin(frame.group)
+        if told.mark and (before is None or not before.mark):
+            for tell in self.on_mark:
+                tell()

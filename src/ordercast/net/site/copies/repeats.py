@@ -36,8 +36,7 @@ AGAIN_S = 10.0  # after this time a window that was not given is asked for again
 
 
 class RepeatSender:
-    """`_asked` has the groups whose window was asked for, and not in vain long ago. `_used`: groups
-    without this site that clients here have sent to."""
+    """`_asked` has the groups whose window was asked for, and not in vain long ago."""
 
     def __init__(
         self,
@@ -53,7 +52,6 @@ class RepeatSender:
         self._doubts = doubts
         self._outside = outside
         self._asked: dict[Group, asyncio.Task[None]] = {}
-        self._used: dict[Group, None] = {}
 
     def close(self) -> None:
         for task in self._asked.values():
@@ -61,9 +59,8 @@ class RepeatSender:
 
     def marks(self) -> dict[Group, int]:
         """The groups that remember clients, each with its mark, also while this site is absent: it
-        will take requests when it is back. Of groups that this site is no member of, those that
-        were sent to here, as members have told. A group is left out while many more clients send
-        there than it remembers."""
+        will take requests when it is back. Members of other groups are asked, and what they told
+        last counts. A group is left out while many more clients send there than it remembers."""
         layout, found = self._core.layout, {}
         if REPEATS in layout.features:
             for (name, group), ticket in layout.producers.items():
@@ -73,7 +70,7 @@ class RepeatSender:
                     marks = self._marks(group) or self._told(group)
                     if not marks.is_crowded(group):
                         found[group] = max(marks.heard.get(group, 0), ticket << MARK_BITS)
-                elif group in self._used:
+                else:
                     self._outside.refresh(group)
                     told = self._outside.told(group)
                     if told is not None and told.mark >> MARK_BITS == ticket:
@@ -95,12 +92,10 @@ class RepeatSender:
     def begin(self, group: Group) -> None:
         """Clients send to the group: let it remember them from now on, if it can."""
         layout = self._core.layout
-        if not self._is_member(group):
-            if not self._outside.is_open or group not in layout.groups:
-                return
-            self._used[group] = None
+        known = self._is_member(group) or (self._outside.is_open and group in layout.groups)
         if (
-            group not in self._asked
+            known
+            and group not in self._asked
             and REPEATS in layout.features
             and (CLIENT_WINDOW, group) not in layout.producers
         ):
@@ -152,7 +147,6 @@ class RepeatSender:
             return max(marks.heard.get(group, 0), mark)
         if not ticket or self._is_member(group) or not self._outside.is_open:
             raise Error(f"site {self._core.name!r} does not know the clients of group {group!r}")
-        self._used[group] = None
         told = self._outside.told(group)
         if told is None or stamp > told.mark + CLIENTS:
             told = await self._outside.ask(group)
