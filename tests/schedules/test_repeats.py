@@ -13,6 +13,7 @@ import pytest
 from ordercast.core.clients import ClientWindow
 from ordercast.core.engine import Engine
 from ordercast.core.epochs import flush, member
+from ordercast.core.epochs.streams.client_marks import ClientMarks, epoch_of
 from ordercast.core.own_messages import OwnMessages
 from ordercast.core.producers import ProducerMarks
 from ordercast.core.retention import PassedBatches
@@ -26,8 +27,9 @@ from schedules.test_producers import (
     _tail_without_marks,
     _true,
 )
-from support.worlds.producing import SMALL, judged
-from support.worlds.repeating import FEW, MANY, repeating, stored_repeating
+from support.worlds import repeating as worlds
+from support.worlds.producing import APART, SMALL, judged
+from support.worlds.repeating import FEW, MANY, Repeater, repeating, stored_repeating
 from support.worlds.stored_members import judge_export
 
 SCHEDULES = 2
@@ -76,6 +78,23 @@ MUTANTS: dict[str, tuple[Mutation, int]] = {
 }
 
 
+ASKING: dict[str, Callable[[ClientMarks, int, int], bool]] = {
+    "tells stable without asking": lambda _told, _epoch, _stamp: True,
+    "believes members that are in an earlier epoch": lambda told, _, stamp: stamp >= told.horizon,
+}
+
+
+def _ask_early(self: Repeater, site: str, group: str) -> ClientMarks | None:
+    """What was told before the copy was sent, if the epoch is the same."""
+    told = self._told.get(group)
+    if told is not None and told.epoch >= epoch_of(self.world.members[site].layout, group):
+        return told
+    return _ask(self, site, group)
+
+
+_ask = Repeater._ask
+
+
 def test_each_request_is_delivered_once_and_in_order() -> None:
     for seed in range(SCHEDULES):
         assert judged(*repeating(seed)) == [], f"seed {seed}"
@@ -96,6 +115,21 @@ def test_stores_and_exports_know_copies_of_requests(seed: int, tmp_path: Path) -
 @pytest.mark.parametrize(("seed", "most"), [(14, 1), (1, FEW), (0, MANY)])
 def test_the_runs_that_catch_them_are_right_without_them(seed: int, most: int) -> None:
     assert judged(*repeating(seed, "trouble", most)) == []
+
+
+def test_a_site_that_is_no_member_asks_and_believes_what_is_new() -> None:
+    for seed in (0, 3):
+        world, clients = repeating(seed, APART, 1)
+        assert judged(world, clients) == []
+        assert sum(one.outside for one in clients) > 0
+    with patch.object(Repeater, "_ask", _ask_early):
+        assert judged(*repeating(3, APART, 1))
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_a_site_that_is_no_member_and_believes_too_much_is_caught(name: str) -> None:
+    with patch.object(worlds, "was_delivered", ASKING[name]):
+        assert judged(*repeating(3, APART, 1))
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -43,6 +43,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.limits import LARGEST_NUMBER, PIPE_WINDOW
 from ordercast.model.messages import Key, Placed
+from ordercast.wire.client_marks import ClientMarksTold, ClientMarksWanted
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
 from ordercast.wire.epochs import (
@@ -192,6 +193,8 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         NAMES,
         st.builds(DigestPoint, NUMBERS, COUNTS, CRCS, CRCS, COUNTS, STORES),
     ),
+    "ClientMarksWanted": st.builds(ClientMarksWanted, NAMES, COUNTS),
+    "ClientMarksTold": st.builds(ClientMarksTold, NAMES, COUNTS, NUMBERS, COUNTS, COUNTS),
     "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
     "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
     "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
@@ -347,6 +350,10 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     "StoredRow": lambda rng: StoredRow(number(rng)),
     "ReplicaDigest": lambda rng: ReplicaDigest(
         "alpha", (DigestPoint(number(rng, 1), number(rng), rng.getrandbits(32), 8, number(rng)),)
+    ),
+    "ClientMarksWanted": lambda rng: ClientMarksWanted("alpha", number(rng)),
+    "ClientMarksTold": lambda rng: ClientMarksTold(
+        "alpha", number(rng), number(rng, 1), number(rng), number(rng)
     ),
     "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
     "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),

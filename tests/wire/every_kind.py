@@ -45,6 +45,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import FrameError
 from ordercast.model.messages import Batch, Key, Placed, Requests
+from ordercast.wire.client_marks import ClientMarksTold, ClientMarksWanted
 from ordercast.wire.codec import WireFrame, decode_frame
 from ordercast.wire.dissemination import (
     Head,
@@ -242,6 +243,8 @@ FRAMES: tuple[WireFrame, ...] = (
     Lineage(2**63 - 1, (StoreStart(1, 5, 0), StoreStart(3, 7, 40)), 40, StorePoint(8, 2, 9, 12)),
     StoredRow(41),
     ReplicaDigest("alpha", (DigestPoint(2, 1_000, 7, 8, 1, 9), DigestPoint(2, 1_004, 3, 4, 0))),
+    ClientMarksWanted("alpha", 2**41 + 7),
+    ClientMarksTold("alpha", 2**41 + 7, 3, 5 << 40 | 17, 5 << 40),
     PipeWanted(1, "b"),
     PipeOffered(2, "a"),
     PipeData(1, b"bytes"),

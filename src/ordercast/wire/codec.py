@@ -22,6 +22,7 @@ import msgspec
 
 from ordercast.model.errors import FrameError
 from ordercast.model.limits import FRAME_BYTES, ITEMS
+from ordercast.wire.client_marks import ClientMarksFrame
 from ordercast.wire.complaint import complaint
 from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
@@ -39,6 +40,7 @@ WireFrame: TypeAlias = (
     | DisseminationFrame
     | LineageFrame
     | ReplicaDigest
+    | ClientMarksFrame
     | PipeFrame
 )
 

@@ -22,12 +22,14 @@ GROUPS = {"alpha": ["a", "b", "c"]}
 
 
 @asynccontextmanager
-async def running_three(tmp_path: Path) -> AsyncIterator[Served]:
+async def running_three(
+    tmp_path: Path, groups: dict[str, list[str]] = GROUPS
+) -> AsyncIterator[Served]:
     secret = tmp_path / "secret"
     secret.write_text(f"{5:064x}\n")
     secret.chmod(0o600)
     quick = {"suspect": "200ms"}
-    async with served(tmp_path, GROUPS, remote=True, secret=str(secret), timeouts=quick) as running:
+    async with served(tmp_path, groups, remote=True, secret=str(secret), timeouts=quick) as running:
         yield running
 
 

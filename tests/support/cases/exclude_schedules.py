@@ -2,7 +2,7 @@
 applications lag, while messages flow; then calm, in which all must have returned with all of it."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import RetireSite
@@ -133,13 +133,13 @@ def hard_world(
     return world
 
 
-def small_world(seed: int) -> World:
-    """Three sites, one group, one second with one to three troubles: so small that very many can be
-    run. A store is lost only where no other is."""
+def small_world(seed: int, groups: Mapping[str, Sequence[str]] | None = None) -> World:
+    """Three sites, one group (or these), one second with one to three troubles: so small that very
+    many can be run. A store is lost only where no other is."""
     draw = random.Random(seed * 19 + 1)
     sites = list("abc")
     world = World(
-        {"g0": sites},
+        {"g0": sites} if groups is None else groups,
         sites,
         sites,
         seed=seed,

@@ -50,10 +50,15 @@ class Chooser(Producer):
                 self.refused.append(sent)
                 continue
             if "stable" in stages and REFUSED not in stages and DOUBTED in stages:
-                lasts = world.members[at[0]].layout.lasts if at[0] in world.members else {}
-                if not self.was_told(sent, lasts):
-                    self._expire(sent)
+                self.doubt(sent, at[0])
         super()._look()
+
+    def doubt(self, sent: Sent, site: str) -> None:
+        """The copy that this site has sent is stable, and it does not know more."""
+        members = self.world.members
+        lasts = members[site].layout.lasts if site in members else {}
+        if not self.was_told(sent, lasts):
+            self._expire(sent)
 
     def may_be_late(self, sent: Sent) -> bool:
         """A site that does not know the group refuses it, though another one may have it. What only
@@ -77,6 +82,18 @@ class Chooser(Producer):
     def request(self, sent: Sent, since: int) -> tuple[bytes, int]:
         return by_id(self.name, str(sent[1])), since
 
+    def takes(self, site: str, group: str) -> bool:
+        """Whether the site takes messages for the group."""
+        layout = self.world.members[site].layout
+        return site in layout.groups[group] and layout.home(site) is not None
+
+    def settled(self, site: str, group: str) -> int | None:
+        """How far what is settled goes there; None: it is not known now."""
+        member = self.world.members[site]
+        home = member.layout.home(site)
+        assert home is not None
+        return self.mark(member.engines[home.epoch].marks, group)
+
     def _expire(self, sent: Sent) -> None:
         self.open.remove(sent)
         self.expired.append(sent)
@@ -98,7 +115,7 @@ class Chooser(Producer):
                 self.open.remove(sent)
                 self.refused.append(sent)
                 continue
-            if site not in layout.groups[group] or layout.home(site) is None:
+            if not self.takes(site, group):
                 self._at = None  # it goes to another site
                 return
             if ticket is None:
@@ -109,9 +126,9 @@ class Chooser(Producer):
                 name = f"{self.name} forgets {group} {world.now}"
                 world.ask(site, name, RemoveProducer(self.window, group))
                 return
-            home = layout.home(site)
-            assert home is not None
-            settled = self.mark(member.engines[home.epoch].marks, group)
+            settled = self.settled(site, group)
+            if settled is None:
+                return
             mark = max(settled, ticket << MARK_BITS)
             since = self._since.setdefault(sent, mark)
             if since >> MARK_BITS < ticket:

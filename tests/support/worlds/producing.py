@@ -23,7 +23,10 @@ from support.worlds.stored_members import KEEP_ALL, StoredMembers
 
 KINDS = ("trouble", "links", "losses", "waiting")
 SMALL = "small"
+APART = "apart"  # as small, and no group has all sites
 PROTOCOLS = tuple(name for name, info in registry.PROTOCOLS.items() if info.exclude)
+
+_APART = ({"g0": "ab", "g1": "bc"}, {"g0": "ab", "g1": "c"})  # one domain; two
 
 Sent = tuple[str, int]
 """Group and number."""
@@ -52,6 +55,10 @@ class Producer:
 
     def may_be_late(self, sent: Sent) -> bool:  # noqa: ARG002
         """Whether it may be delivered after later ones: the sender has given it up."""
+        return False
+
+    def is_asking(self, sent: Sent) -> bool:  # noqa: ARG002
+        """Whether its copy is stable, and its site asks what became of it."""
         return False
 
     def turn(self, until: int) -> None:
@@ -85,6 +92,8 @@ class Producer:
         world = self.world
         for sent in list(self.open):
             stages = world.stages.get(self._given.get(sent, ("", "", 0)), ())
+            if self.is_asking(sent):
+                continue
             if "stable" in stages or REFUSED in stages:
                 self.open.remove(sent)
                 (self.stable if "stable" in stages else self.refused).append(sent)
@@ -163,10 +172,10 @@ def producing(
 ) -> tuple[World, list[Producer]]:
     """A schedule of the seed with producers, run to its end. `kind`: all kinds of trouble with
     changes of groups, links that fail under any protocol, stores that are lost, or sites that are
-    waited for. They come in turn. And `SMALL`: little of all that."""
+    waited for. They come in turn. And `SMALL` or `APART`: little of all that."""
     kind = kind or KINDS[seed % len(KINDS)]
-    if kind == SMALL:
-        world = small_world(seed)
+    if kind in (SMALL, APART):
+        world = small_world(seed, _APART[seed % len(_APART)] if kind == APART else None)
         producers = produce(world, seed, until=11 * SECOND // 10, make=make)
         world.run(13 * SECOND // 10)
         return settled(world, producers, SECOND // 4), producers

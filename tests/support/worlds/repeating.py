@@ -1,5 +1,6 @@
 """Ordinary clients in a world of members: they number and stamp what they send, move and repeat,
-and now and then begin anew without memory, as another client.
+and now and then begin anew without memory, as another client. They send through any site: one that
+is no member of the group asks a member.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,9 +9,16 @@ from unittest.mock import patch
 
 from ordercast.core import clients
 from ordercast.core.clients import ClientWindow
+from ordercast.core.epochs.streams.client_marks import (
+    ClientMarks,
+    client_marks,
+    epoch_of,
+    was_delivered,
+)
 from ordercast.core.outbox import Stream
 from ordercast.core.producers import ProducerMarks, marks_in
 from ordercast.model.epochs import CLIENT_WINDOW
+from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.messages import Requests, once
 from support.worlds.choosing import Chooser
 from support.worlds.epochs import World
@@ -21,7 +29,9 @@ FEW, MANY = 2, 1_000  # clients that a group remembers
 
 
 class Repeater(Chooser):
-    """`_life`: one more after each loss of memory, by message."""
+    """`_life`: one more after each loss of memory, by message. `_asked`: by message whose copy is
+    stable, the epoch of its group at the site when it asked, and the answer, which is under way.
+    `_told`: by group, the last answer."""
 
     window = CLIENT_WINDOW
 
@@ -29,7 +39,20 @@ class Repeater(Chooser):
         super().__init__(world, name, seed, groups)
         self.forgets, self.restamps = seed % 2 == 0, False
         self.lives = 0
+        self.outside = 0  # copies that went through sites that are no members
         self._life: dict[Sent, int] = {}
+        self._asked: dict[Sent, tuple[int, ClientMarks] | None] = {}
+        self._told: dict[str, ClientMarks] = {}
+
+    def _connect(self) -> None:
+        """Rather to a site that is no member of its group, if there is one."""
+        super()._connect()
+        self._asked = {}
+        members, (group,) = self.world.members, self.groups
+        others = [s for s in sorted(members) if s not in members[s].layout.groups.get(group, (s,))]
+        if others and self.draw.random() < 0.4:
+            site = self.draw.choice(others)
+            self._at = site, self.world.boots[site]
 
     def turn(self, until: int) -> None:
         if self.world.now < self.world.calm_at and self.draw.random() < 0.02:
@@ -45,6 +68,64 @@ class Repeater(Chooser):
         window = ProducerMarks(marks_in(lasts, [sent[0]])).client_windows.get(sent[0])
         client, number = self.request(sent, self._since[sent])
         return isinstance(window, ClientWindow) and window.knows(Requests(client, ((number, 1),)))
+
+    def takes(self, site: str, group: str) -> bool:
+        return site not in self.world.members[site].layout.groups[group] or super().takes(
+            site, group
+        )
+
+    def settled(self, site: str, group: str) -> int | None:
+        """Another site than a member knows what it was told, now or some time ago."""
+        if site in self.world.members[site].layout.groups[group]:
+            return super().settled(site, group)
+        if group not in self._told or self.draw.random() < 0.5:
+            told = self._ask(site, group)
+            if told is None:
+                return None
+            self._told[group] = told
+        self.outside += 1
+        told = self._told[group]
+        return told.mark or (0 if told.horizon == LARGEST_NUMBER else told.horizon)
+
+    def _ask(self, site: str, group: str) -> ClientMarks | None:
+        """What some member answers, here first; the network may be cut, or not."""
+        members = self.world.members
+        known = [each for each in members[site].layout.groups.get(group, ()) if each in members]
+        if not known:
+            return None
+        one = members[site if site in known else self.draw.choice(known)]
+        found = client_marks(one.name, one.layout, one.engines, group)
+        if found is None and one is members[site]:
+            one = members[self.draw.choice(known)]
+            found = client_marks(one.name, one.layout, one.engines, group)
+        return found
+
+    def is_asking(self, sent: Sent) -> bool:
+        return sent in self._asked
+
+    def doubt(self, sent: Sent, site: str) -> None:
+        members, group = self.world.members, sent[0]
+        if site not in members:
+            self._asked[sent] = None  # it is sent again, through another site
+            return
+        layout = members[site].layout
+        if self.was_told(sent, layout.lasts):
+            self._asked.pop(sent, None)
+            return
+        if group not in layout.groups:
+            self._asked.pop(sent, None)
+            self._expire(sent)
+            return
+        found = None
+        if (answer := self._asked.get(sent)) is not None:
+            found = was_delivered(answer[1], answer[0], self._since[sent])
+        if found is None:
+            told = self._ask(site, group)
+            self._asked[sent] = None if told is None else (epoch_of(layout, group), told)
+            return
+        del self._asked[sent]
+        if not found:
+            self._expire(sent)
 
     def mark(self, marks: ProducerMarks, group: str) -> int:
         return marks.heard.get(group, 0)

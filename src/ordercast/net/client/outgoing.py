@@ -27,6 +27,7 @@ from ordercast.net.client.requests import ClientReceipt, ClientRequest
 
 _ALONE = 2 * PER_MESSAGE  # what `batch_bytes` adds to a message that is sent alone
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
+_BATCH_PART = 16  # nor more than this part of what may be under way: large batches wait longer
 
 Target = tuple[Group, tuple[Site, ...], tuple[Group, ...]]
 """A named group, or "" and listed sites; and the groups that the sites are the members of."""
@@ -56,6 +57,7 @@ class ClientOutgoing:
         self._send = send
         self._message_bytes = 0  # these are told by the daemon, before anything is sent
         self._most = (0, 0)
+        self._batch_messages = _BATCH_MESSAGES
         self._causal = False
         self._under_way = [0, 0]  # messages and bytes not yet accepted
         self._held = [0, 0]  # those that are accepted, and may have to be sent again
@@ -127,7 +129,7 @@ class ClientOutgoing:
 
     def _quicken(self, sent: ClientRequest, group: Group) -> None:
         messages, room = self._left()
-        messages = min(messages, _BATCH_MESSAGES - sent.count)
+        messages = min(messages, self._batch_messages - sent.count)
         room = min(room, _BATCH_BYTES - sent.size)
         if messages > 0 and room > 0 and not self._waiting and self._message_bytes >= _BATCH_BYTES:
             self._quick = _Quick(sent, group, messages, room)
@@ -145,7 +147,7 @@ class ClientOutgoing:
         order only while nothing is sent to another one in between."""
         self.settle()
         sent = None if whole else self._filling.get(target)
-        if sent is None or sent.count >= _BATCH_MESSAGES or sent.size + size > _BATCH_BYTES:
+        if sent is None or sent.count >= self._batch_messages or sent.size + size > _BATCH_BYTES:
             sent = self._begin(target)
             self._stamp(sent)
             if whole:
@@ -420,6 +422,7 @@ class ClientOutgoing:
     def resume(self, welcome: Welcome) -> None:
         """A daemon is there (again): repeat what it has not accepted, and ask about the rest."""
         self._most = (welcome.messages, welcome.bytes)
+        self._batch_messages = max(1, min(_BATCH_MESSAGES, welcome.messages // _BATCH_PART))
         self._message_bytes = welcome.served.message_bytes
         self._causal = welcome.served.causal
         self._produces, self.takes_ids = welcome.produces, welcome.takes_ids

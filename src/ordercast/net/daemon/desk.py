@@ -45,7 +45,7 @@ class ClientDesk:
         self.site = site
         self.limits = limits
         self.permits = site.permits
-        self.shares = SubjectShares(site.cluster.limits)
+        self.shares = SubjectShares(site.cluster.limits, site.core.window.unstable_both)
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
@@ -53,6 +53,7 @@ class ClientDesk:
         layout = site.core.layout
         self._permitted = (self.permits.grants, layout.revoked, layout.roster)  # as reviewed last
         site.on_layout.append(self._layout_changed)
+        site.outside.on_mark.append(self._tell_marks)
         self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
 
     def close(self) -> None:
@@ -62,6 +63,7 @@ class ClientDesk:
         self.closed = True
         self._looking.cancel()
         self.site.on_layout.remove(self._layout_changed)
+        self.site.outside.on_mark.remove(self._tell_marks)
         for connection in list(self._connections.values()):
             connection.close(STOPS)
         for session in self._sessions.values():

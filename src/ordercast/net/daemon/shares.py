@@ -2,6 +2,10 @@
 
 The limits hold for a subject, however many connections it has, so no client starves another. They
 are for clients and sites; the owner of the socket could stop the daemon anyway, and has none.
+
+The share shrinks as others take theirs: docs/security.md#the-window-among-subjects has the rule and
+why it leaves room. It follows the dynamic thresholds of Choudhury and Hahne, "Dynamic Queue Length
+Thresholds for Shared-Memory Packet Switches" (1998), with a factor that falls with the subjects.
 """
 
 import asyncio
@@ -16,6 +20,11 @@ from ordercast.net.cluster.config import LimitsConfig
 
 BURST_S: Final = 1.0  # a subject that was quiet may bring so much at once
 CROWDED_S: Final = 0.05  # between looks, while too much of a subject waits
+FIRST_MESSAGES: Final = 256  # kept for the first messages of subjects; or half, if that is less
+FIRST_BYTES: Final = 8  # this part of the bytes is kept for them
+
+Unstable = Callable[[], tuple[int, int]]
+"""How many messages, and bytes of them, the site has accepted that are not stable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +47,74 @@ class ShareLimits:
         )
 
 
+class SharedWindow:
+    """Who gets room in the window of the site. State: what all subjects have under way there, how
+    many subjects these are, who waits, in turn, and what of an earlier run is not stable.
+
+    It counts messages from when they enter until they are stable. What the owner of the socket
+    sends is not counted: in the site's own line each waits for those before it.
+    """
+
+    def __init__(self, messages: int, size: int, unstable: Unstable = lambda: (0, 0)) -> None:
+        self._most = (messages, size)
+        self._kept = min(FIRST_MESSAGES, messages // 2), size // FIRST_BYTES
+        self._messages = self._bytes = 0
+        self._subjects = 0  # that have something under way
+        self._turns: dict[SubjectShare, None] = {}  # those that wait; the next one is first
+        self._unstable = unstable
+        self._earlier = unstable()  # at most so much is of an earlier run
+
+    def has_room(self, held: tuple[int, int], messages: int, size: int) -> bool:
+        """Whether a subject that has `held` under way may take so much more."""
+        if not self._messages:
+            return True  # a message that is larger than half the window goes alone
+        free, free_bytes = self._free()
+        if not held[0] and messages == 1:
+            return free > 0 and size <= free_bytes // 2
+        shared, shared_bytes = free - self._kept[0], free_bytes - self._kept[1]
+        k = max(1, self._subjects) if held[0] else 1
+        return (held[0] + messages) * k <= shared - messages and (
+            held[1] + size
+        ) * k <= shared_bytes - size
+
+    def _free(self) -> tuple[int, int]:
+        if self._earlier[0]:
+            now = self._unstable()
+            self._earlier = min(self._earlier[0], now[0]), min(self._earlier[1], now[1])
+        return (
+            self._most[0] - self._earlier[0] - self._messages,
+            self._most[1] - self._earlier[1] - self._bytes,
+        )
+
+    def change(self, messages: int, size: int, subjects: int) -> None:
+        """So much more is under way (or less, below 0)."""
+        self._messages += messages
+        self._bytes += size
+        self._subjects += subjects
+
+    def wait(self, share: "SubjectShare") -> None:
+        self._turns.setdefault(share)
+
+    def let_in(self) -> None:
+        """Give room to those that wait, one batch for each in turn. Who finds no room holds nobody
+        else up."""
+        turns, passed = self._turns, 0
+        while turns and passed < len(turns):
+            share = next(iter(turns))
+            del turns[share]
+            entered = share.let_in_one()
+            passed = 0 if entered else passed + 1
+            if share.is_waiting:
+                turns[share] = None
+
+
 class SubjectShare:
     """State: what a subject has under way in the window, what of it waits for that, who waits for
     room, and the bytes that it may still bring."""
 
-    def __init__(self, limits: ShareLimits | None) -> None:
+    def __init__(self, limits: ShareLimits | None, window: SharedWindow) -> None:
         self._limits = limits  # None: there are none
+        self._window = window
         self._messages = self._bytes = 0  # reserved in the window, and not stable
         self._waiting_bytes = 0  # taken from connections, and not in the window
         self._line: deque[tuple[int, int, asyncio.Future[None]]] = deque()
@@ -85,7 +156,8 @@ class SubjectShare:
 
     async def enter(self, messages: int, size: int) -> None:
         """Wait until the subject may have so much more in the window. Raises TooLarge if a batch is
-        larger than the share. A single message always goes, alone if need be."""
+        larger than the most that a subject may have. A single message always goes, alone if need
+        be."""
         if self._limits is None:
             return
         if messages > 1 and (messages > self._limits.messages or size > self._limits.bytes):
@@ -94,45 +166,57 @@ class SubjectShare:
                 f" {self._limits.messages} ({self._limits.bytes} bytes) under way at this daemon"
             )
         if not self._line and self._has_room(messages, size):
-            self._take(messages, size)
+            self._change(messages, size)
             return
         given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         place = (messages, size, given)
         self._line.append(place)
+        self._window.wait(self)
         try:
             await given
         except asyncio.CancelledError:
             if given.done() and not given.cancelled():
                 self.leave(messages, size)
             else:
-                self._line.remove(place)
-                self._let_in()
+                if place in self._line:
+                    self._line.remove(place)
+                self._window.let_in()
             raise
 
     def _has_room(self, messages: int, size: int) -> bool:
         assert self._limits is not None
-        return not self._messages or (
-            self._messages + messages <= self._limits.messages
-            and self._bytes + size <= self._limits.bytes
+        held = (self._messages, self._bytes)
+        within = not held[0] or (
+            held[0] + messages <= self._limits.messages and held[1] + size <= self._limits.bytes
         )
+        return within and self._window.has_room(held, messages, size)
 
-    def _take(self, messages: int, size: int) -> None:
+    def _change(self, messages: int, size: int) -> None:
+        before = self._messages
         self._messages += messages
         self._bytes += size
+        self._window.change(messages, size, bool(self._messages) - bool(before))
 
     def leave(self, messages: int, size: int) -> None:
         """So much is not under way any more."""
         if self._limits is not None:
-            self._messages -= messages
-            self._bytes -= size
-            self._let_in()
+            self._change(-messages, -size)
+            self._window.let_in()
 
-    def _let_in(self) -> None:
-        while self._line and self._has_room(*self._line[0][:2]):
-            messages, size, given = self._line.popleft()
-            if not given.done():
-                self._take(messages, size)
-                given.set_result(None)
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._line)
+
+    def let_in_one(self) -> bool:
+        """Let the first in the line in, if there is room. Returns whether it was."""
+        while self._line and self._line[0][2].done():  # its sender is gone
+            self._line.popleft()
+        if not self._line or not self._has_room(*self._line[0][:2]):
+            return False
+        messages, size, given = self._line.popleft()
+        self._change(messages, size)
+        given.set_result(None)
+        return True
 
     def hold(self, stable: Callable[[], Awaitable[None]], messages: int, size: int) -> None:
         """Count what has entered until it is stable, or is refused, whatever becomes of the session
@@ -159,14 +243,15 @@ class SubjectShare:
 class SubjectShares:
     """The shares of all subjects that are there, or have something under way."""
 
-    def __init__(self, limits: LimitsConfig) -> None:
+    def __init__(self, limits: LimitsConfig, unstable: Unstable = lambda: (0, 0)) -> None:
         self.limits = ShareLimits.of(limits)
+        self._window = SharedWindow(limits.window_messages, limits.window_bytes, unstable)
         self._shares: dict[ClientSubject, SubjectShare] = {}
 
     def of(self, subject: ClientSubject) -> SubjectShare:
         if subject not in self._shares:
             limits = None if subject.kind == SOCKET else self.limits
-            self._shares[subject] = SubjectShare(limits)
+            self._shares[subject] = SubjectShare(limits, self._window)
         return self._shares[subject]
 
     def forget(self, there: set[ClientSubject]) -> None:

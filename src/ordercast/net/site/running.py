@@ -28,6 +28,7 @@ from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name, require_change
 from ordercast.net.site.copies.doubts import Doubts
 from ordercast.net.site.copies.ids import IdSender
+from ordercast.net.site.copies.outside import OutsideMarks
 from ordercast.net.site.copies.producers import ProducerSender
 from ordercast.net.site.copies.repeats import RepeatSender
 from ordercast.net.site.driver import NodeDriver
@@ -124,7 +125,12 @@ class RunningSite:
         self._doubts = Doubts()
         self.producing = ProducerSender(self.core, self.sender, self._give_ticket, self._doubts)
         self.ids = IdSender(self.core, self.sender, self.producing.ticket, self._doubts)
-        self.repeats = RepeatSender(self.core, self.sender, self.producing.ticket, self._doubts)
+        self.outside = OutsideMarks(
+            self.core, lambda peer, frame: self.transport.send(peer, [frame])
+        )
+        self.repeats = RepeatSender(
+            self.core, self.sender, self.producing.ticket, self._doubts, self.outside
+        )
         self.rows_due = False  # as in `driver.Application`: one of these has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
@@ -335,6 +341,7 @@ class RunningSite:
         self.stream.close(why)
         self.sender.close(why)
         self.repeats.close()
+        self.outside.close(why)
         for done in chain(self._confirming, *self._committing):
             if not done.done():
                 done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))

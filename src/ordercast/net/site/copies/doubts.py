@@ -1,8 +1,9 @@
 """Messages of this site that may be stable and yet not delivered: what came too late for its group
 to know (docs/ids.md, docs/requests.md), or behind a later generation of its producer
-(docs/producers.md). Their receipts raise Expired. Only a member of the group can know."""
+(docs/producers.md). Their receipts raise Expired. Only a member of the group can know; another site
+asks one, where it can."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ordercast.core.epochs.member import Member
@@ -16,17 +17,21 @@ from ordercast.net.site.receipts import Receipt, StageSource
 @dataclass(slots=True)
 class _DoubtedSource:
     """Where the receipt of such a message asks. `was_told`: whether the end of an epoch has told
-    that it is delivered. `doubted`: it is not known to be."""
+    that it is delivered. `ask`: whether it is, from a member that knows. `doubted`: it is not known
+    to be."""
 
     source: StageSource
     was_told: Callable[[], bool]
     error: Callable[[], Expired]
+    ask: Callable[[], Awaitable[bool]] | None
     doubted: bool = False
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
         await self.source.reached(stage, group, seq)
         if stage == "stable" and self.doubted:
-            raise self.error()
+            if self.ask is None or not await self.ask():
+                raise self.error()
+            self.doubted = False
 
 
 class Doubts:
@@ -36,10 +41,14 @@ class Doubts:
         self._open: dict[tuple[Group, int], _DoubtedSource] = {}
 
     def follow(
-        self, receipt: Receipt, was_told: Callable[[], bool], error: Callable[[], Expired]
+        self,
+        receipt: Receipt,
+        was_told: Callable[[], bool],
+        error: Callable[[], Expired],
+        ask: Callable[[], Awaitable[bool]] | None = None,
     ) -> Receipt:
         """The receipt to be given in place of this one."""
-        source = _DoubtedSource(receipt._source, was_told, error)
+        source = _DoubtedSource(receipt._source, was_told, error, ask)
         self._open[receipt.group, receipt.seq] = source
         return Receipt(source, receipt.group, receipt.seq)
 

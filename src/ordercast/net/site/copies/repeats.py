@@ -1,14 +1,15 @@
 """Requests of clients that their groups recognise, through whichever member they are repeated
 (docs/requests.md).
 
-A client stamps a request with the mark of the group's clients, which its daemon has told. Only a
-member of the group can do that: it has the log. For all other requests the daemon itself knows what
-it has taken, and nothing leaves it before it is stored.
+A client stamps a request with the mark of the group's clients, which its daemon has told. A member
+of the group has it from the log; another site asks a member. For all other requests the daemon
+itself knows what it has taken, and nothing leaves it before it is stored.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from ordercast.core.batches import Extras
 from ordercast.core.epochs.member import Member
@@ -18,9 +19,10 @@ from ordercast.model.errors import Error, Expired
 from ordercast.model.features import REPEATS
 from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Group
-from ordercast.model.limits import CLIENTS
+from ordercast.model.limits import CLIENTS, LARGEST_NUMBER
 from ordercast.model.messages import MARK_BITS, Requests, once
 from ordercast.net.site.copies.doubts import Doubts
+from ordercast.net.site.copies.outside import OutsideMarks
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.sender import SiteSender
 
@@ -37,12 +39,18 @@ class RepeatSender:
     """`_asked` has the groups whose window was asked for, and not in vain long ago."""
 
     def __init__(
-        self, core: Member, sender: SiteSender, ticket: TicketGiver, doubts: Doubts
+        self,
+        core: Member,
+        sender: SiteSender,
+        ticket: TicketGiver,
+        doubts: Doubts,
+        outside: OutsideMarks,
     ) -> None:
         self._core = core
         self._sender = sender
         self._ticket = ticket
         self._doubts = doubts
+        self._outside = outside
         self._asked: dict[Group, asyncio.Task[None]] = {}
 
     def close(self) -> None:
@@ -50,17 +58,27 @@ class RepeatSender:
             task.cancel()
 
     def marks(self) -> dict[Group, int]:
-        """The groups that remember clients and have this site as a member, each with its mark,
-        also while this site is absent: it will take requests when it is back. A group is left out
-        while many more clients send there than it remembers."""
+        """The groups that remember clients, each with its mark, also while this site is absent: it
+        will take requests when it is back. Members of other groups are asked, and what they told
+        last counts. A group is left out while many more clients send there than it remembers."""
         layout, found = self._core.layout, {}
         if REPEATS in layout.features:
             for (name, group), ticket in layout.producers.items():
-                if name == CLIENT_WINDOW and self._core.name in layout.groups.get(group, ()):
+                if name != CLIENT_WINDOW:
+                    continue
+                if self._is_member(group):
                     marks = self._marks(group) or self._told(group)
                     if not marks.is_crowded(group):
                         found[group] = max(marks.heard.get(group, 0), ticket << MARK_BITS)
+                else:
+                    self._outside.refresh(group)
+                    told = self._outside.told(group)
+                    if told is not None and told.mark >> MARK_BITS == ticket:
+                        found[group] = told.mark
         return found
+
+    def _is_member(self, group: Group) -> bool:
+        return self._core.name in self._core.layout.groups.get(group, ())
 
     def _marks(self, group: Group) -> ProducerMarks | None:
         """What this site knows of the clients of a group; None: it has no log of the group."""
@@ -74,11 +92,12 @@ class RepeatSender:
     def begin(self, group: Group) -> None:
         """Clients send to the group: let it remember them from now on, if it can."""
         layout = self._core.layout
+        known = self._is_member(group) or (self._outside.is_open and group in layout.groups)
         if (
-            group not in self._asked
+            known
+            and group not in self._asked
             and REPEATS in layout.features
             and (CLIENT_WINDOW, group) not in layout.producers
-            and self._core.name in layout.groups.get(group, ())
         ):
             self._asked[group] = asyncio.create_task(self._begin(group))
 
@@ -106,10 +125,7 @@ class RepeatSender:
         ticket = self._core.layout.producers.get((CLIENT_WINDOW, group), 0)
         if stamp >> MARK_BITS < ticket:
             raise expired(group)
-        marks = self._marks(group)
-        if not ticket or marks is None:
-            raise Error(f"site {self._core.name!r} does not know the clients of group {group!r}")
-        mark = max(marks.heard.get(group, 0), ticket << MARK_BITS)
+        mark = await self._mark(group, ticket, stamp)
         if stamp > mark + CLIENTS or number >> MARK_BITS:
             raise Error(
                 f"the stamp {stamp} is far above the mark {mark} of group {group!r} here: this site"
@@ -118,9 +134,24 @@ class RepeatSender:
         request = once(client, number, stamp)
         receipt = await self._sender.send_batch(group, batch, extras, request, subject)
         requests = Requests(request[0], ((request[1], len(batch)),))
+        was_told = partial(self._was_told, group, requests)
+        ask = partial(self._outside.delivered, group, stamp, was_told)
         return self._doubts.follow(
-            receipt, lambda: self._was_told(group, requests), lambda: expired(group)
+            receipt, was_told, lambda: expired(group), ask if self._outside.is_open else None
         )
+
+    async def _mark(self, group: Group, ticket: int, stamp: int) -> int:
+        """The mark of the group, as it is known here. Raises Error if it is not."""
+        marks, mark = self._marks(group), ticket << MARK_BITS
+        if ticket and marks is not None:
+            return max(marks.heard.get(group, 0), mark)
+        if not ticket or self._is_member(group) or not self._outside.is_open:
+            raise Error(f"site {self._core.name!r} does not know the clients of group {group!r}")
+        told = self._outside.told(group)
+        if told is None or stamp > told.mark + CLIENTS:
+            told = await self._outside.ask(group)
+        # A group that is crowded tells no mark, but takes what was stamped before.
+        return max(mark, told.mark or (0 if told.horizon == LARGEST_NUMBER else told.horizon))
 
     def _told(self, group: Group) -> ProducerMarks:
         """What the ends of epochs have told: all that a site knows which is in none."""

@@ -1,0 +1,162 @@
+"""What a site that is no member of a group hears about its clients, from members that it asks
+(docs/requests.md, "Through a site that is no member")."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.streams.client_marks import (
+    ClientMarks,
+    client_marks,
+    epoch_of,
+    was_delivered,
+)
+from ordercast.model.errors import Error
+from ordercast.model.features import OUTSIDE
+from ordercast.model.groups import Group, Site
+from ordercast.wire.client_marks import ClientMarksFrame, ClientMarksTold, ClientMarksWanted
+
+AGAIN_S = 0.5  # after this time another member is asked
+BEHIND_S = 0.05  # after this time, if the member is in an earlier epoch
+
+_RUN_BITS = 61  # of the number that the questions of a run begin with
+
+
+class _Round:
+    """A question that is open: its first number, and who waits for the answer. All of these asked
+    before that number was sent."""
+
+    def __init__(self, first: int, waiting: "list[asyncio.Future[ClientMarks]]") -> None:
+        self.first = self.last = first
+        self.waiting = waiting
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class OutsideMarks:
+    """State: by group, the round that is open, who waits for the next one, and what was told
+    last. `on_mark` is called when a group has a mark that had none."""
+
+    def __init__(self, core: Member, send: Callable[[Site, ClientMarksFrame], None]) -> None:
+        self._core = core
+        self._send = send
+        self._question = secrets.randbits(_RUN_BITS)  # an answer to an earlier run is none
+        self._rounds: dict[Group, _Round] = {}
+        self._next: dict[Group, list[asyncio.Future[ClientMarks]]] = {}
+        self._told: dict[Group, ClientMarks] = {}
+        self.on_mark: list[Callable[[], None]] = []
+
+    def close(self, why: str) -> None:
+        waiting = [each for some in self._next.values() for each in some]
+        for one in self._rounds.values():
+            waiting += one.waiting
+            if one.timer is not None:
+                one.timer.cancel()
+        self._rounds.clear()
+        self._next.clear()
+        for each in waiting:
+            if not each.done():
+                each.set_exception(Error(why))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all sites know these questions."""
+        return OUTSIDE in self._core.layout.features
+
+    def told(self, group: Group) -> ClientMarks | None:
+        """What was told last."""
+        return self._told.get(group)
+
+    def here(self, group: Group) -> ClientMarks | None:
+        """What this site knows itself; None: it has no log of the group."""
+        core = self._core
+        return client_marks(core.name, core.layout, core.engines, group)
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def ask(self, group: Group) -> ClientMarks:
+        """What some member knows now, or later."""
+        if (known := self.here(group)) is not None:
+            return known
+        answer: asyncio.Future[ClientMarks] = asyncio.get_running_loop().create_future()
+        self._next.setdefault(group, []).append(answer)
+        self._begin(group)
+        return await answer
+
+    def refresh(self, group: Group) -> None:
+        """Ask, unless a question is open; `told` has the answer when it comes."""
+        if self.is_open and group not in self._rounds and self.here(group) is None:
+            self._next.setdefault(group, [])
+            self._begin(group)
+
+    async def delivered(self, group: Group, stamp: int, was_told: Callable[[], bool]) -> bool:
+        """Of a request whose copy is stable: whether it is delivered. False: it has expired, or
+        its group is gone. `was_told`: the end of an epoch has told that it is delivered."""
+        while not was_told():
+            if group not in self._core.layout.groups:
+                return False
+            epoch = epoch_of(self._core.layout, group)  # the copy is stable in it, or before
+            found = was_delivered(await self.ask(group), epoch, stamp)
+            if found is not None:
+                return found
+            await asyncio.sleep(BEHIND_S)
+        return True
+
+    def _begin(self, group: Group) -> None:
+        if group not in self._rounds and group in self._next:
+            self._question += 1
+            self._rounds[group] = _Round(self._question, self._next.pop(group))
+            self._put(group)
+
+    def _put(self, group: Group) -> None:
+        """Put the question to a member: to each in turn."""
+        layout, one = self._core.layout, self._rounds[group]
+        members = [
+            site
+            for site in layout.groups.get(group, ())
+            if site not in layout.absent and site != self._core.name
+        ]
+        if members:
+            self._send(members[one.last % len(members)], ClientMarksWanted(group, one.last))
+        one.timer = asyncio.get_running_loop().call_later(AGAIN_S, self._again, group)
+
+    def _again(self, group: Group) -> None:
+        one = self._rounds[group]
+        if not any(not each.done() for each in one.waiting) and group not in self._next:
+            del self._rounds[group]  # nobody waits
+            return
+        self._question += 1
+        one.last = self._question
+        self._put(group)
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def take(self, peer: Site, frame: ClientMarksFrame) -> None:
+        if isinstance(frame, ClientMarksWanted):
+            self._answer(peer, frame)
+        elif peer in self._core.layout.groups.get(frame.group, ()):
+            self._heard(frame)
+
+    def _answer(self, peer: Site, frame: ClientMarksWanted) -> None:
+        known = self.here(frame.group)
+        if known is not None and self.is_open:
+            told = (known.epoch, known.mark, known.horizon)
+            self._send(peer, ClientMarksTold(frame.group, frame.question, *told))
+
+    def _heard(self, frame: ClientMarksTold) -> None:
+        one = self._rounds.get(frame.group)
+        if one is None or not one.first <= frame.question <= one.last:
+            return  # an answer to an earlier question, or to none
+        told = ClientMarks(frame.epoch, frame.mark, frame.horizon)
+        before = self._told.get(frame.group)
+        self._told[frame.group] = told
+        if one.timer is not None:
+            one.timer.cancel()
+        del self._rounds[frame.group]
+        for each in one.waiting:
+            if not each.done():
+                each.set_result(told)
+        self._begin(frame.group)
+        if told.mark and (before is None or not before.mark):
+            for tell in self.on_mark:
+                tell()
