@@ -6,6 +6,7 @@ numbers of the first, each once, in order.
 """
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -33,6 +34,7 @@ PROGRAM = ROOT / "tests" / "support" / "programs" / "stream_query.py"
 GROUPS = {"alpha": ["a", "b"], "gamma": ["b", "c"]}
 PATIENCE_S = 120.0
 EXECUTOR = "an executor"
+AHEAD = 3_000  # positions that the sender may be before the query
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,15 @@ class _Query:
         commits = self.checkpoint / "commits"
         return sum(path.name.isdecimal() for path in commits.glob("*"))
 
+    def position(self) -> int:
+        """Up to which position of its site the last batch goes that was begun."""
+        begun = [path for path in (self.checkpoint / "offsets").glob("*") if path.name.isdecimal()]
+        if not begun:
+            return 0
+        last = max(begun, key=lambda path: int(path.name)).read_text(encoding="utf-8")
+        offset = last.splitlines()[-1:]
+        return int(json.loads(offset[0])["b"][1]) if offset and offset[0] != "-" else 0
+
     def forget_the_last(self) -> None:
         """Delete the last commit of the checkpoint: Spark runs that batch again."""
         commits = [
@@ -207,7 +218,7 @@ async def _campaign(
     over = asyncio.Event()
     times = {"start_s": PATIENCE_S, "patience_s": PATIENCE_S, "flush_s": PATIENCE_S}
     async with connect(cluster, "a", daemons.stores, **times) as client:  # type: ignore[arg-type]
-        sending = asyncio.create_task(_send(client, case, over, found))
+        sending = asyncio.create_task(_send(client, case, query, over, found))
         for n, what in enumerate(case.kills, start=1):
             await _until_done(query, query.done() + chance.randint(1, case.batches), found)
             if found.wrong:
@@ -262,13 +273,17 @@ async def _first(client: Client) -> ClientReceipt:
             await asyncio.sleep(0.05)
 
 
-async def _send(client: Client, case: StreamCase, over: asyncio.Event, found: StreamResult) -> None:
+async def _send(
+    client: Client, case: StreamCase, query: _Query, over: asyncio.Event, found: StreamResult
+) -> None:
     """Numbers, as a producer, in batches of 1 to `most`: its own daemon is killed, too."""
     chance = random.Random(f"sizes {case.seed}")
     number, sent, receipt = 1, 1, await _first(client)
     while not over.is_set():
         number += 1
         size = chance.choice((1, chance.randint(1, case.most)))
+        while 3 * sent > 2 * (query.position() + AHEAD) and not over.is_set():  # gamma has half
+            await asyncio.sleep(0.1)
         batch = [str(n).encode() for n in range(sent + 1, sent + size + 1)]
         receipt = await client.produce("sender", number, "alpha", batch)
         sent += size
