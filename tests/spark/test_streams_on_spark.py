@@ -1,5 +1,6 @@
 """The format `ordercast` in Spark: it is found by its name, reads in batches, and goes on."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ordercast import Delivery
 from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
+from ordercast.net.cluster.certificates import add_client_certificates, write_certificates
 from ordercast.pipeline.streams.source import ADMISSION
+from support.clusters.served import served
 from support.clusters.stream_kills import StreamCase, judge, run_stream
+from support.harness.loops import in_loop
 from support.programs.stream_query import start
 
 
@@ -102,6 +107,53 @@ def test_a_query_from_group_to_group_sends_each_row_once_over_kills(
     assert found.wrong == []
     assert found.counts["sent"] > 100
     assert found.counts["batches"] >= 3
+
+
+@in_loop
+async def test_rows_with_headers_go_to_the_groups_they_name_in_the_order_of_their_keys(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Over TLS both ways, as a producer with a name. Batches of Spark end within those of the
+    sender, and `key` decides about the task of a row."""
+    certs, groups = tmp_path / "certs", {"alpha": ["a"], "beta": ["a", "b"], "gamma": ["a", "b"]}
+    write_certificates("local", ["a", "b"], certs)
+    add_client_certificates("local", ["spark"], certs)
+    everything = ["send:*", "read:*", "observe:*", "admin:*"]
+    grants = {"socket": everything, "site:*": everything, "client:spark": ["read:*", "send:*"]}
+    async with (
+        served(tmp_path, groups, remote=True, tls={"dir": str(certs)}, grants=grants) as sites,
+        sites.connect("a") as client,
+    ):
+        numbers = [str(n).encode() for n in range(150)]
+        await (await client.produce("p", 1, "alpha", numbers)).stable()
+        place = {"nodes": sites.address("a"), "cert": str(certs / "clients" / "spark.pem")}
+
+        def run() -> None:
+            stream = spark.readStream.format("ordercast").options(**place, subscribe="alpha")
+            rows = stream.option("maxOffsetsPerTrigger", "60").load()
+            rows = rows.selectExpr(
+                "cast(cast(payload as string) as int) as n", "n % 7 as key", "payload",
+                "map('key', cast(cast(key as string) as binary)) as headers",
+                "if(n % 2 = 0, 'beta', 'gamma') as group",
+            ).repartition(3, "key").sortWithinPartitions("n")  # fmt: skip
+            sink = rows.select("payload", "headers", "group").writeStream.format("ordercast")
+            sink = sink.options(**place, producer="mine", checkpointLocation=str(tmp_path / "c"))
+            sink.trigger(availableNow=True).start().awaitTermination()
+
+        await asyncio.to_thread(run)
+        assert (tmp_path / "c" / "ordercast" / "producer").read_text(encoding="utf-8") == "mine"
+        found: dict[str, dict[bytes, list[int]]] = {"beta": {}, "gamma": {}}
+        following = client.deliveries(len(numbers) + 1)
+        for _ in numbers:
+            item = await anext(following)
+            assert isinstance(item, Delivery)
+            found[item.group].setdefault(item.headers["key"], []).append(int(item.payload))
+        for odd, group in enumerate(("beta", "gamma")):
+            assert found[group] == {
+                str(key).encode(): [n for n in range(150) if n % 2 == odd and n % 7 == key]
+                for key in range(7)
+            }
+        await following.aclose()
 
 
 def test_the_judge_of_streams_finds_what_is_wrong() -> None:

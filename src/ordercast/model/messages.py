@@ -10,8 +10,9 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
-from ordercast.model.envelope import Envelope, unpack_body
+from ordercast.model.envelope import Envelope, body_part, unpack_body
 from ordercast.model.errors import FrameError
 from ordercast.model.fields import (
     KNOWN_NAMES,
@@ -157,16 +158,48 @@ class Requests(Packed, frozen=True):
     batch's messages it has. They stand in the order of the messages, and their numbers grow. A
     batch of a producer is one request, so that all of it is delivered, or nothing. So is a batch
     with an id of its sender's own (`by_id`); its number is the mark of the group's ids when the
-    message was first sent. So is a client's request that is stamped (`once`)."""
+    message was first sent. So is a client's request that is stamped (`once`).
+
+    A reader may get a part of a batch (`DeliveredBatch.between`). The first request then also
+    counts its messages that are before that part. So the counts say which part of its request the
+    first message is: they have as many messages more than the batch."""
 
     client: Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=CLIENT_BYTES)]
     numbers: Annotated[
         tuple[tuple[Ordinal, Ordinal], ...], Meta(min_length=1, max_length=BATCH_MESSAGES)
     ]
 
-    def parts(self) -> list[tuple[int, int]]:
-        """One for each message of the batch: its request's number, and its place in the request."""
-        return [(number, part) for number, count in self.numbers for part in range(count)]
+    def parts(self, messages: int) -> list[tuple[int, int]]:
+        """One for each message of a batch of so many: its request's number, and its place in the
+        request. FrameError where the counts are those of no such batch."""
+        if not self.numbers:
+            raise FrameError(
+                "the parts of its requests are not known: the daemon that cut the batch is of an"
+                " earlier release; upgrade its site"
+            )
+        at = self._begin(messages)
+        if at > 0:
+            raise FrameError(f"its requests have {messages - at} messages, the batch {messages}")
+        parts = []
+        for number, count in self.numbers:
+            parts += [(number, part) for part in range(max(0, -at), count)]
+            at += count
+        return parts
+
+    def between(self, first: int, end: int, messages: int) -> "Requests":
+        """Those of the messages from place `first` to before `end`, of a batch of so many."""
+        at = self._begin(messages)
+        kept = []
+        for number, count in self.numbers:
+            if at < end and at + count > first:
+                kept.append((number, min(count, end - at)))
+            at += count
+        return Requests(self.client, tuple(kept))
+
+    def _begin(self, messages: int) -> int:
+        """The place of the first request's first message in a batch of so many: 0, or less where
+        the batch was cut."""
+        return messages - sum(count for _, count in self.numbers)
 
     def check_against(self, messages: int) -> None:
         """Raise FrameError unless the numbers grow, and the counts are those of all messages."""
@@ -363,6 +396,28 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
         """The groups that the messages were addressed to, as `Delivery.groups`."""
         body = body_of(self.placed.batch)
         return (body.groups if isinstance(body, Envelope) else ()) or _named(self.group)
+
+    def between(self, first: int, last: int) -> "DeliveredBatch":
+        """Its messages at the positions from `first` to `last`, of which it has one at least.
+        Whoever gives a reader a part of a batch takes it from here: all that a batch has for each
+        message is cut at the same places."""
+        placed, skipped = self.placed, max(0, first - self.position)
+        batch, end = placed.batch, min(placed.batch.count, last + 1 - self.position)
+        if not skipped and end == batch.count:
+            return self
+        requests = batch.requests
+        part = replace(
+            batch,
+            seq=batch.seq + skipped,
+            count=end - skipped,
+            body=body_part(batch.body, skipped, end),
+            requests=requests and requests.between(skipped, end, batch.count),
+        )
+        return replace(
+            self,
+            position=self.position + skipped,
+            placed=replace(placed, number=placed.number + skipped, batch=part),
+        )
 
     def deliveries(self) -> list[Delivery]:
         """One for each message."""

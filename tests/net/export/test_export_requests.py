@@ -101,5 +101,5 @@ def test_every_file_has_the_columns_though_no_client_sent_anything(cluster: Clus
 def test_requests_of_another_number_of_messages_are_damage(cluster: Cluster) -> None:
     cluster.send("a", "g", b"1", b"2", requests=THREE)
     cluster.close()
-    with pytest.raises(StoreCorrupt, match="its requests have 3 messages, the batch 2"):
+    with pytest.raises(StoreCorrupt, match="requests have 3 messages, the batch 2"):
         cluster.export()

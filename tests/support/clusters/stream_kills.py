@@ -1,10 +1,12 @@
-"""A query of Spark from one group to another, whose driver, workers and daemons are killed.
+"""A query of Spark from one group to another, whose driver, executors, Python workers and daemons
+are killed.
 
 All are real processes. In the end both members of the second group must have delivered the even
 numbers of the first, each once, in order.
 """
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -13,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,21 +28,26 @@ from support.clusters.node_processes import NodeProcesses
 from support.clusters.processes import ROOT, write_cluster
 from support.clusters.reader_kills import log_of
 from support.harness import loops
+from support.harness.spark_cluster import SparkCluster, family, spark_cluster
 
 PROGRAM = ROOT / "tests" / "support" / "programs" / "stream_query.py"
 GROUPS = {"alpha": ["a", "b"], "gamma": ["b", "c"]}
 PATIENCE_S = 120.0
+EXECUTOR = "an executor"
+AHEAD = 3_000  # positions that the sender may be before the query
 
 
 @dataclass(frozen=True)
 class StreamCase:
-    """`kills`: of what, one after another. `batches`: how many must be done between two kills, at
-    most."""
+    """`kills`: of what, one after another; where executors are among them, the query runs on two
+    workers of a standalone cluster. `batches`: how many of Spark's must be done between two kills,
+    at most. `most`: messages of one batch of the sender; ranges of the source end within them."""
 
     seed: int
     kills: tuple[str, ...]
     batches: int = 3
-    rate_s: float = 0.02  # between messages
+    most: int = 500
+    per_s: float = 300.0  # messages
 
 
 @dataclass
@@ -50,20 +57,26 @@ class StreamResult:
 
 
 class _Query:
-    """The program, as a process group of its own."""
+    """The program, as a process group of its own. Its executors are on `cluster`, or in its JVM."""
 
-    def __init__(self, folder: Path, file: Path, stores: Path) -> None:
+    def __init__(
+        self, folder: Path, file: Path, stores: Path, cluster: SparkCluster | None
+    ) -> None:
         self.checkpoint = folder / "checkpoint"
         self.words = [str(file), str(stores), str(self.checkpoint)]
+        self._cluster = cluster
         self._log = folder / "query.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, mode: str) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), *self.words, mode],
+                [sys.executable, str(PROGRAM), *self.words, mode, *self._master()],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+
+    def _master(self) -> list[str]:
+        return [] if self._cluster is None else [self._cluster.master]
 
     def kill(self) -> None:
         """Driver and JVM at once; the workers end when the JVM is gone."""
@@ -76,11 +89,26 @@ class _Query:
     def kill_worker(self, chance: random.Random) -> bool:
         """One of the Python workers. Whether there was any."""
         assert self._process is not None
-        workers = [pid for pid, words in _below(self._process.pid) if b"pyspark" in words]
+        roots = [self._process.pid]
+        if self._cluster is not None:
+            roots = [worker.pid for worker in self._cluster.workers]
+        workers = [pid for root in roots for pid, words in _below(root) if b"pyspark" in words]
         if not workers:
             return False
         with suppress(ProcessLookupError):
             os.kill(chance.choice(workers), signal.SIGKILL)
+        return True
+
+    def kill_executor(self, chance: random.Random) -> bool:
+        """A JVM with executors, and the Python that it runs. Whether there was one that works."""
+        assert self._cluster is not None
+        families = [family(worker.pid)[:-1] for worker in self._cluster.workers]
+        working = [pids for pids in families if len(pids) > 1]
+        if not working:
+            return False
+        for pid in reversed(chance.choice(working)):  # the JVM first: it shall tell nobody
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         return True
 
     def finish(self) -> list[str]:
@@ -95,6 +123,15 @@ class _Query:
         """How many batches are done."""
         commits = self.checkpoint / "commits"
         return sum(path.name.isdecimal() for path in commits.glob("*"))
+
+    def position(self) -> int:
+        """Up to which position of its site the last batch goes that was begun."""
+        begun = [path for path in (self.checkpoint / "offsets").glob("*") if path.name.isdecimal()]
+        if not begun:
+            return 0
+        last = max(begun, key=lambda path: int(path.name)).read_text(encoding="utf-8")
+        offset = last.splitlines()[-1:]
+        return int(json.loads(offset[0])["b"][1]) if offset and offset[0] != "-" else 0
 
     def forget_the_last(self) -> None:
         """Delete the last commit of the checkpoint: Spark runs that batch again."""
@@ -126,19 +163,21 @@ def _below(root: int) -> list[tuple[int, bytes]]:
 
 
 @contextmanager
-def _running(folder: Path) -> Iterator[tuple[NodeProcesses, _Query, Path]]:
+def _running(folder: Path, *, executors: bool) -> Iterator[tuple[NodeProcesses, _Query, Path]]:
     options = {"durability": "os", "unnamed_reader": False}
     file = write_cluster(folder, GROUPS, options, tls=False, timeouts={"suspect": "500ms"})
     daemons = NodeProcesses(folder, dict.fromkeys("abc", file), [ROOT / "src"])
-    query = _Query(folder, file, daemons.stores)
-    try:
+    with ExitStack() as stack:
+        cluster = None
+        if executors:
+            cluster = stack.enter_context(spark_cluster(folder, workers=2))
+        query = _Query(folder, file, daemons.stores, cluster)
+        stack.callback(daemons.end)
+        stack.callback(query.kill)
         for site in "abc":
             daemons.start(site)
         query.start("go")
         yield daemons, query, file
-    finally:
-        query.kill()
-        daemons.end()
 
 
 def run_stream(
@@ -146,7 +185,7 @@ def run_stream(
 ) -> StreamResult:
     """`finish`: runs the query to its end on a session that is there; default: a new process."""
     found = StreamResult()
-    with _running(folder) as (daemons, query, file):
+    with _running(folder, executors=EXECUTOR in case.kills) as (daemons, query, file):
         loops.run(_campaign(case, read_cluster(file), daemons, query, found), limit_s=1_500.0)
         query.kill()
         query.forget_the_last()
@@ -179,7 +218,7 @@ async def _campaign(
     over = asyncio.Event()
     times = {"start_s": PATIENCE_S, "patience_s": PATIENCE_S, "flush_s": PATIENCE_S}
     async with connect(cluster, "a", daemons.stores, **times) as client:  # type: ignore[arg-type]
-        sending = asyncio.create_task(_send(client, case, over, found))
+        sending = asyncio.create_task(_send(client, case, query, over, found))
         for n, what in enumerate(case.kills, start=1):
             await _until_done(query, query.done() + chance.randint(1, case.batches), found)
             if found.wrong:
@@ -202,8 +241,9 @@ async def _kill(
             query.forget_the_last()
         if again:
             query.start("go")
-    elif what == "a worker":
-        while not query.kill_worker(chance):
+    elif what in ("a worker", EXECUTOR):
+        kill = query.kill_executor if what == EXECUTOR else query.kill_worker
+        while not kill(chance):
             await asyncio.sleep(0.05)
     else:
         site = chance.choice("abc")
@@ -233,13 +273,21 @@ async def _first(client: Client) -> ClientReceipt:
             await asyncio.sleep(0.05)
 
 
-async def _send(client: Client, case: StreamCase, over: asyncio.Event, found: StreamResult) -> None:
-    """Numbers, as a producer: its own daemon is killed, too."""
-    number, receipt = 1, await _first(client)
-    found.counts["sent"] = number
+async def _send(
+    client: Client, case: StreamCase, query: _Query, over: asyncio.Event, found: StreamResult
+) -> None:
+    """Numbers, as a producer, in batches of 1 to `most`: its own daemon is killed, too."""
+    chance = random.Random(f"sizes {case.seed}")
+    number, sent, receipt = 1, 1, await _first(client)
     while not over.is_set():
         number += 1
-        receipt = await client.produce("sender", number, "alpha", [str(number).encode()])
-        found.counts["sent"] = number
-        await asyncio.sleep(case.rate_s)
+        size = chance.choice((1, chance.randint(1, case.most)))
+        while 3 * sent > 2 * (query.position() + AHEAD) and not over.is_set():  # gamma has half
+            await asyncio.sleep(0.1)
+        batch = [str(n).encode() for n in range(sent + 1, sent + size + 1)]
+        receipt = await client.produce("sender", number, "alpha", batch)
+        sent += size
+        await asyncio.sleep(size / case.per_s)
+    found.counts["sent"] = sent
+    found.counts["sent in batches"] = number
     await receipt.stable()

@@ -1,7 +1,8 @@
 """A program with a query of Spark from one group to another, for tests that kill it.
 
 Arguments: the cluster file, the folder of stores, the checkpoint, and `go` (until it is killed) or
-`finish` (what is there now). It says `running` when the query has begun.
+`finish` (what is there now); if wanted a master, whose workers have this Python. It says `running`
+when the query has begun.
 """
 
 import sys
@@ -13,12 +14,17 @@ from pyspark.sql import SparkSession
 
 from ordercast.pipeline.session import open_session
 
-PER_BATCH = 200
+PER_BATCH = 700
+CLUSTER = {
+    "spark.executor.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.pyspark.python": sys.executable,
+}
 
 
 def start(spark: SparkSession, words: list[str]) -> Any:
     """The even numbers of alpha go to gamma, in their order."""
-    file, stores, checkpoint, mode = words
+    file, stores, checkpoint, mode = words[:4]
     place = {"nodes": file, "dir": stores, "timeout": "120"}
     rows = (
         spark.readStream.format("ordercast")
@@ -37,7 +43,10 @@ def start(spark: SparkSession, words: list[str]) -> Any:
 
 def main() -> None:
     words = sys.argv[1:]
-    with open_session("q", master="local[2,4]", memory="1g", progress=False, brief=True) as spark:
+    master, conf = (words[4], CLUSTER) if words[4:] else ("local[2,4]", {})
+    with open_session(
+        "q", master=master, memory="1g", conf=conf, progress=False, brief=True
+    ) as spark:
         while True:
             query = start(spark, words)
             print("running", flush=True)

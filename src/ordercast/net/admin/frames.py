@@ -323,6 +323,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     tells_times: bool = False  # it takes `TimesRequest`
     takes_stamps: bool = False  # it takes `SendOnce`
     marks: tuple[tuple[Group, int], ...] = ()  # as in `GroupMarks`
+    cuts_requests: bool = False  # with a batch whose end it cuts off
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):

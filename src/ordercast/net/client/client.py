@@ -21,7 +21,7 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
-from ordercast.model.messages import CLIENT_BYTES, DeliveredBatch, in_generation
+from ordercast.model.messages import CLIENT_BYTES, in_generation
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
     STAGES,
@@ -79,7 +79,6 @@ from ordercast.net.cluster.processes import require_site
 from ordercast.net.site.changes import ClusterChanges, new_change_name, require_change
 from ordercast.net.site.named_readers import require_unnamed
 from ordercast.net.site.named_stream import require_span
-from ordercast.net.site.stream import GapBatch, StreamBatch
 from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.client")
@@ -755,9 +754,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
                 self._outgoing.reached(*reached)
         elif isinstance(frame, SubscribedBatches | Shed | Opened | Rolled | Withheld):
             subscription = self._subscriptions.get(frame.id)
-            if subscription is not None:
-                for batch in _batches_in(frame):
-                    subscription.arrived(batch)
+            if subscription is not None and self._welcome is not None:
+                cuts = self._welcome.cuts_requests
+                subscription.take(frame if cuts else subscription.of_earlier(frame))
         elif isinstance(frame, TurnGiven | RangeEnd):
             told = self._subscriptions.get(frame.id)
             if isinstance(told, NamedSubscription):
@@ -784,16 +783,3 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             call[1].set_exception(error)
         else:
             call[1].set_result(body)
-
-
-def _batches_in(
-    frame: SubscribedBatches | Shed | Opened | Rolled | Withheld,
-) -> Sequence[StreamBatch | Withheld]:
-    if isinstance(frame, Withheld):
-        return [frame]
-    if isinstance(frame, SubscribedBatches):
-        return [DeliveredBatch(*batch) for batch in frame.batches]
-    if isinstance(frame, Shed):
-        _, *gap = msgspec.structs.astuple(frame)
-        return [GapBatch(*gap)]
-    return [frame.opened if isinstance(frame, Opened) else frame.rolled]

@@ -10,13 +10,14 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.arguments import require_number
 from ordercast.model.errors import ConfigError, TurnLost
 from ordercast.model.groups import Group
-from ordercast.model.messages import DeliveredBatch
+from ordercast.model.messages import DeliveredBatch, Placed
 from ordercast.net.admin.frames import (
     ClientFrame,
     ConfirmRead,
@@ -25,9 +26,10 @@ from ordercast.net.admin.frames import (
     ReaderRemoval,
     ReaderReset,
     ReadRange,
+    SubscribedBatches,
     TurnGiven,
 )
-from ordercast.net.client.readers import ClientReader, ClientSubscription
+from ordercast.net.client.readers import ClientReader, ClientSubscription, ReadFrame
 from ordercast.net.site.gaps import Gap
 from ordercast.net.site.named_readers import require_reader, require_unplaced
 from ordercast.net.site.named_stream import require_span
@@ -97,6 +99,13 @@ class NamedSubscription(ClientSubscription):
         self.next = frame.position + 1
         self.has_turn = True
         self._wake()
+
+    def of_earlier(self, frame: ReadFrame) -> ReadFrame:
+        """It leaves all requests to a batch that it cuts. In a range both ends may be cut: which
+        of the requests are of its messages is not known."""
+        if isinstance(frame, SubscribedBatches) and self.span is not None:
+            return replace(frame, batches=tuple(map(_without_parts, frame.batches)))
+        return frame
 
     def _follows(self, position: int) -> bool:
         """Whether a batch or opening at this position may come next. There are holes, because
@@ -251,6 +260,16 @@ class NamedClientDeliveries(ClientReader[StreamItem]):
 
     async def __anext__(self) -> StreamItem:
         return await _named(self._begun()).item()
+
+
+def _without_parts(item: tuple[int, int, Placed, int]) -> tuple[int, int, Placed, int]:
+    """A batch that was cut, with no parts of requests: who asks for them gets an error."""
+    position, epoch, placed, attempt = item
+    batch = placed.batch
+    if batch.requests is None or sum(n for _, n in batch.requests.numbers) == batch.count:
+        return item
+    unknown = replace(batch, requests=replace(batch.requests, numbers=()))
+    return position, epoch, replace(placed, batch=unknown), attempt
 
 
 def _named(subscription: ClientSubscription) -> NamedSubscription:

@@ -3,15 +3,30 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Generic, Self, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, Self, TypeAlias, TypeVar
+
+import msgspec
 
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.admin.frames import ClientFrame, Credit, Subscribe, Unsubscribe, Withheld
+from ordercast.net.admin.frames import (
+    ClientFrame,
+    Credit,
+    Opened,
+    Rolled,
+    Shed,
+    Subscribe,
+    SubscribedBatches,
+    Unsubscribe,
+    Withheld,
+)
+from ordercast.net.site.gaps import GapBatch
 from ordercast.net.site.stream import StreamBatch, StreamItem
+
+ReadFrame: TypeAlias = SubscribedBatches | Shed | Opened | Rolled | Withheld
 
 AHEAD_MESSAGES = 16_384  # sent by the daemon and not yet read by the application
 AHEAD_BYTES = 4 * 1024 * 1024
@@ -60,6 +75,14 @@ class ClientSubscription:
     def _follows(self, position: int) -> bool:
         """Whether a batch at this position comes next."""
         return self.next is None or position == self.next
+
+    def of_earlier(self, frame: ReadFrame) -> ReadFrame:
+        """A frame of a daemon of an earlier release, as this one understands it."""
+        return frame
+
+    def take(self, frame: ReadFrame) -> None:
+        for batch in _batches_in(frame):
+            self.arrived(batch)
 
     def arrived(self, batch: StreamBatch | Withheld) -> None:
         if isinstance(batch, EpochOpened):
@@ -152,6 +175,17 @@ class ClientSubscription:
         if used[0] >= AHEAD_MESSAGES // 4 or used[1] >= AHEAD_BYTES // 4:
             self._send(Credit(self.number, used[0], used[1], self._position))
             self._used = [0, 0]
+
+
+def _batches_in(frame: ReadFrame) -> Sequence[StreamBatch | Withheld]:
+    if isinstance(frame, Withheld):
+        return [frame]
+    if isinstance(frame, SubscribedBatches):
+        return [DeliveredBatch(*batch) for batch in frame.batches]
+    if isinstance(frame, Shed):
+        _, *gap = msgspec.structs.astuple(frame)
+        return [GapBatch(*gap)]
+    return [frame.opened if isinstance(frame, Opened) else frame.rolled]
 
 
 def _count(batch: StreamBatch | Withheld) -> int:

@@ -284,6 +284,7 @@ class ClientConnection:
                 tells_times=True,
                 takes_stamps=True,
                 marks=marks,
+                cuts_requests=True,
             )
         )
         codec = ADMIN_CODECS[version]

@@ -23,7 +23,7 @@ from ordercast.net.admin.frames import (
     kind_of,
     reason_of,
 )
-from ordercast.net.site.stream import GapBatch, Stream, StreamBatch, rest
+from ordercast.net.site.stream import GapBatch, Stream, StreamBatch
 
 CREDIT_BYTES = 16 * 1024 * 1024  # the most credit of a client: it may all wait to be read
 
@@ -45,7 +45,7 @@ async def observed(
                     cursor.roll_back(batch)
                     yield batch
                     continue
-                yield batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+                yield batch.between(cursor.last + 1, batch.last)
                 cursor.last = batch.last
     finally:
         stream.leave(cursor)

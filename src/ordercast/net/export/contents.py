@@ -13,7 +13,6 @@ from ordercast.history.rows import (
     shown_headers,
 )
 from ordercast.model.envelope import Envelope
-from ordercast.model.errors import FrameError
 from ordercast.model.headers import HeaderItems
 from ordercast.model.messages import BY_ID, Batch, body_of, digest_in, is_by_id, is_once, ticket_in
 
@@ -72,12 +71,10 @@ def contents_of(batch: Batch) -> BatchContents:
 
 
 def parts_of(batch: Batch) -> RequestParts:
-    """FrameError where the requests have not one part for each message."""
+    """FrameError where the requests have not one part for each message. The batch may be cut."""
     if batch.requests is None:
         return RequestParts()
-    parts = batch.requests.parts()
-    if len(parts) != batch.count:
-        raise FrameError(f"its requests have {len(parts)} messages, the batch {batch.count}")
+    parts = batch.requests.parts(batch.count)
     client = batch.requests.client
     ticket = ticket_in(client)
     name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()

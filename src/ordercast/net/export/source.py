@@ -226,6 +226,8 @@ class StoreSnapshot:
 
     def _parts(self, row: BatchRow, batch: Batch) -> RequestParts:
         try:
+            if batch.requests is not None:
+                batch.requests.check_against(batch.count)  # a store has whole batches
             return parts_of(batch)
         except FrameError as error:
             raise StoreCorrupt(f"{self.path}: row {row.n} of table batches: {error}") from None

@@ -5,6 +5,7 @@ import json
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch, MessageId
@@ -50,6 +51,13 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
     def last(self) -> int:
         """The position of the last message."""
         return self.position + self.count - 1
+
+    def between(self, first: int, last: int) -> "GapBatch":
+        """Its messages at the positions from `first` to `last`, as `DeliveredBatch.between`."""
+        skipped = max(0, first - self.position)
+        end = min(self.count, last + 1 - self.position)
+        seq = self.seq + skipped if self.origin else 0
+        return replace(self, position=self.position + skipped, seq=seq, count=end - skipped)
 
     def deliveries(self) -> list[Gap]:
         """One gap for each message; one for all that are no longer kept."""

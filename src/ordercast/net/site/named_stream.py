@@ -15,10 +15,8 @@ from msgspec.structs import replace
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.core.epochs.returning import Rollback
 from ordercast.model.arguments import require_number
-from ordercast.model.envelope import body_part
 from ordercast.model.errors import ConfigError, Error, Forgotten, TurnLost
 from ordercast.model.groups import Group
-from ordercast.model.messages import DeliveredBatch
 from ordercast.net.site.gaps import Gap, GapBatch, forgotten
 from ordercast.net.site.named_readers import (
     NamedReaders,
@@ -26,7 +24,7 @@ from ordercast.net.site.named_readers import (
     ReaderTurn,
     another_reader,
 )
-from ordercast.net.site.stream import Cursor, StreamBatch, StreamItem, rest
+from ordercast.net.site.stream import Cursor, StreamBatch, StreamItem
 from ordercast.net.store.reader_rows import ReaderRow
 
 T = TypeVar("T")
@@ -200,15 +198,11 @@ class NamedBatches:
                 turn.handed = min(turn.handed, batch.position)
             return _annulled_of(row, batch)
         wanted = row.wants(batch.group)
-        part = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
-        cursor.last = batch.last
-        if self._span is not None and batch.last > self._span[1]:
-            cursor.last = self._span[1]
-            if part.position > cursor.last:
-                return None
-            part = upto(part, cursor.last)
-        if not wanted:
+        first = max(batch.position, cursor.last + 1)
+        cursor.last = batch.last if self._span is None else min(batch.last, self._span[1])
+        if not wanted or first > cursor.last:
             return None
+        part = batch.between(first, cursor.last)
         if turn is not None:
             turn.handed = part.last
         return part
@@ -218,17 +212,6 @@ def _annulled_of(row: ReaderRow, rolled: Rollback) -> Rollback:
     """A rollback, with the messages of the reader's groups."""
     annulled = tuple(item for item in rolled.annulled if row.wants(item[1].group))
     return replace(rolled, annulled=annulled)
-
-
-def upto(batch: DeliveredBatch | GapBatch, last: int) -> DeliveredBatch | GapBatch:
-    """The part of a batch up to a position."""
-    count = last - batch.position + 1
-    if isinstance(batch, GapBatch):
-        return replace(batch, count=count)
-    placed = batch.placed
-    body = body_part(placed.batch.body, 0, count)
-    part = replace(placed, batch=replace(placed.batch, count=count, body=body))
-    return DeliveredBatch(batch.position, batch.epoch, part, batch.attempt)
 
 
 class NamedIterator(ABC, Generic[T]):

@@ -22,12 +22,9 @@ from itertools import chain, takewhile
 from operator import length_hint
 from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
-from msgspec.structs import replace
-
 from ordercast.core.epochs.records import EpochOpened as EpochOpened
 from ordercast.core.epochs.returning import Rollback as Rollback
 from ordercast.model.arguments import require_number
-from ordercast.model.envelope import body_part
 from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Delivery
@@ -672,34 +669,12 @@ class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
                     return await self._arrive(batch)
                 if isinstance(batch, Rollback):
                     return self._rolled(batch)
-                handed = batch if batch.position > cursor.last else rest(batch, cursor.last + 1)
+                handed = batch
+                if batch.position <= cursor.last:  # the reader has those, or did not ask for them
+                    handed = batch.between(cursor.last + 1, batch.last)
                 cursor.last = batch.last
                 return handed
             cursor = await self._refill()
-
-
-def rest(batch: DeliveredBatch | GapBatch, position: int) -> DeliveredBatch | GapBatch:
-    """The part of a batch from a position on: the reader has the messages before it, or did not ask
-    for them."""
-    skipped = position - batch.position
-    if isinstance(batch, GapBatch):
-        return replace(
-            batch, position=position, seq=batch.seq + skipped, count=batch.count - skipped
-        )
-    placed = batch.placed
-    whole = placed.batch
-    rest = replace(
-        whole,
-        seq=whole.seq + skipped,
-        count=whole.count - skipped,
-        body=body_part(whole.body, skipped, whole.count),
-    )
-    return DeliveredBatch(
-        position,
-        batch.epoch,
-        replace(placed, number=placed.number + skipped, batch=rest),
-        batch.attempt,
-    )
 
 
 def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | EpochOpened]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Any, TypeAlias
 
-from ordercast.history.digest import digest
 from ordercast.history.order_key import order_key
 from ordercast.history.schema import arrow
 from ordercast.model.groups import Site
@@ -70,37 +69,30 @@ class RowsOfBatches:
 
     def add(self, batch: DeliveredBatch, after: int, last: int) -> None:
         """The messages of a batch that are at positions above `after`, up to `last`."""
-        first = max(0, after + 1 - batch.position)
-        end = min(batch.count, last + 1 - batch.position)
-        count = end - first
-        if count <= 0:
+        if batch.last <= after or batch.position > last:
             return
-        whole = batch.placed.batch
-        contents, parts = contents_of(whole), parts_of(whole)
-        sent_ns = contents.sent_ns
-        items = contents.headers
-        payloads = contents.payloads[first:end]
-        kept = None if items is None else items[first:end]
-        seq = whole.seq + first
-        position = batch.position + first
+        batch = batch.between(after + 1, last)
+        part, count, position = batch.placed.batch, batch.count, batch.position
+        contents, parts = contents_of(part), parts_of(part)
+        sent_ns, payloads, items = contents.sent_ns, contents.payloads, contents.headers
         self._extend(
             count,
             position=range(position, position + count),
             attempt=repeat(batch.attempt, count),
             epoch=repeat(batch.epoch, count),
-            group_name=repeat(whole.group, count),
-            origin=repeat(whole.origin, count),
-            incarnation=repeat(whole.incarnation, count),
-            seq=range(seq, seq + count),
-            digest=map(digest, payloads) if kept is None else map(digest, payloads, kept),
+            group_name=repeat(part.group, count),
+            origin=repeat(part.origin, count),
+            incarnation=repeat(part.incarnation, count),
+            seq=range(part.seq, part.seq + count),
+            digest=contents.digests(),
             order_key=repeat(order_key(batch.placed.key), count),
             client=repeat(parts.client, count),
-            request=None if parts.request is None else parts.request[first:end],
-            part=None if parts.part is None else parts.part[first:end],
+            request=parts.request,
+            part=parts.part,
             sent_ns=repeat(sent_ns, count),
             addressed=repeat(contents.addressed, count),
             payload=payloads,
-            headers=None if kept is None else [list(each) for each in kept],
+            headers=None if items is None else [list(each) for each in items],
             sent_at=repeat(None if sent_ns is None else sent_ns // 1_000, count),
             kind=repeat(DELIVERY, count),
             positions=repeat(1, count),
