@@ -110,10 +110,11 @@ class Debts:
                         continue
                 self._environment.send(peer, UP, request)
         for header, owed in self._headers.values():
-            header, to = replace(header, batch=whole(header.batch)), members(header.batch)
-            if not header.batch.body:  # an own batch that is final: its members have it
-                to, owed = (), {peer: None for peer in owed if peer not in to}
-            self._spread(header, list(owed), to)
+            header, inside = replace(header, batch=whole(header.batch)), members(header.batch)
+            if header.batch.body:
+                self._spread(header, list(owed), inside)
+            else:  # an own batch that is final: its members have it
+                self._spread(header, [peer for peer in owed if peer not in inside], ())
         for (origin, _), final in self._answers.items():
             self._environment.send(origin, DOWN, final)
 
