@@ -344,7 +344,9 @@ class ByRounds:
         under_way = self._part.round > self._part.told
         at = self.waits.flush(now) if under_way else NEVER
         if not (under_way if self.is_first else self._asked):
-            patient_until = self._patient_until() if self._not_final else NEVER
+            patient_until = NEVER
+            if self._not_final and self._since != NEVER:  # `_patient_until`, without a call
+                patient_until = self._since + self._times * self.trigger.patience
             asked = self._wanted or self._at_once or now >= patient_until
             if asked or (self._not_final and self._times == 1 and self.held >= self.trigger.limit):
                 self._begin() if self.is_first else self._ask()
