@@ -240,7 +240,8 @@ class Link:
         rare = now - self._data_at >= until - now  # data is rare: it is not worth waiting for
         must_leave = rare or (out.sent < out.last and self.linger_at == NEVER)
         self.linger_at = NEVER if must_leave else min(until, self.linger_at)
-        self.push(CONTROL, item)
+        out.items.append(item)
+        out.last += 1
         self._counts = self._counts or counts
 
     def flush(self, now: int, down: Sends, late: Sends) -> bool:

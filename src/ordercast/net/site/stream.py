@@ -71,10 +71,10 @@ class Cursor:
     `attempt`: the last opening and the last rollback that the reader knows of. `whole`: the reader
     also gets what was shed for the site's own application. `ended`: why it gets nothing more."""
 
-    __slots__ = ("_entered", "attempt", "ended", "epoch", "items", "last", "waiter", "whole")
+    __slots__ = ("attempt", "ended", "entered", "epoch", "items", "last", "waiter", "whole")
 
     def __init__(self, read: int, epoch: int = 0, attempt: int = 1) -> None:
-        self._entered = read
+        self.entered = read
         self.last = read
         self.epoch = epoch
         self.attempt = attempt
@@ -96,7 +96,7 @@ class Cursor:
     def handed(self) -> int:
         """The same, or 0 before anything was handed over."""
         read = self.read
-        return read if read > self._entered else 0
+        return read if read > self.entered else 0
 
     def roll_back(self, rolled: Rollback) -> None:
         """The reader was told that the positions after this one are given again."""
@@ -295,7 +295,9 @@ class Stream:
         """The last position that some reader got."""
         handed = self._handed
         for reader in self._readers:
-            handed = max(handed, reader.handed)
+            read = reader.last - length_hint(reader.items)  # asked for with each commit: no calls
+            if read > handed and read > reader.entered:
+                handed = read
         return handed
 
     @property
