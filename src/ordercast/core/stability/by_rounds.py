@@ -346,9 +346,7 @@ class ByRounds:
                 self.waits.look(now)
             at = self.waits.look_at
         if not (under_way if self.is_first else self._asked):
-            patient_until = NEVER
-            if self._not_final and self._since != NEVER:  # `_patient_until`, without a call
-                patient_until = self._since + self._times * self.trigger.patience
+            patient_until = self._patient_until() if self._not_final else NEVER
             asked = self._wanted or self._at_once or now >= patient_until
             if asked or (self._not_final and self._times == 1 and self.held >= self.trigger.limit):
                 self._begin() if self.is_first else self._ask()
