@@ -240,7 +240,8 @@ class Link:
         rare = now - self._data_at >= until - now  # data is rare: it is not worth waiting for
         must_leave = rare or (out.sent < out.last and self.linger_at == NEVER)
         self.linger_at = NEVER if must_leave else min(until, self.linger_at)
-        self.push(CONTROL, item)
+        out.items.append(item)
+        out.last += 1
         self._counts = self._counts or counts
 
     def flush(self, now: int, down: Sends, late: Sends) -> bool:
@@ -270,7 +271,7 @@ class Link:
             if (
                 len(late) > before
                 and type(first_late := late[before][1]) is Data
-                and (down is not late or self._takes_acks(first_late))
+                and (down is not late or first_late.lane != DOWN or self._is_light(first_late))
             ):
                 late[before] = (self.peer, replace(first_late, acks=self._acks()))
             elif self.ack_at <= now:
@@ -283,10 +284,11 @@ class Link:
         self.unstored += 1
         return True
 
-    def _takes_acks(self, frame: Data) -> bool:
-        """Whether acknowledgements go with a frame that may be a relay. A heavy relay is encoded
-        once for all children; with acknowledgements it would be encoded for each."""
-        return frame.lane != DOWN or total_weight(frame.items) <= _LIGHT
+    def _is_light(self, frame: Data) -> bool:
+        """Whether acknowledgements go with this relay. A heavy relay is encoded once for all
+        children; with acknowledgements it would be encoded for each."""
+        under_way = self.outgoing[DOWN].weight  # this frame, and all that is not done
+        return under_way <= _LIGHT or total_weight(frame.items) <= _LIGHT
 
     def _send_control(
         self, now: int, out: Outgoing, down: Sends, early: int, late: Sends, before: int

@@ -425,15 +425,17 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
         key, batch = placed.key, placed.batch
         seq, count = batch.seq, batch.count
         group, origin, incarnation = batch.group, batch.origin, batch.incarnation
-        body, attempt = body_of(batch), self.attempt
+        body, attempt = unpack_body(batch.body), self.attempt
         sent_ns = 0
         if type(body) is list:
             payloads = body
         else:
             assert isinstance(body, Envelope)
             payloads, sent_ns = body.payloads, body.sent_ns
-            if body.headers or body.groups:
-                return self._with_extras(body)
+        if len(payloads) != count:
+            body_of(batch)  # it raises
+        if type(body) is Envelope and (body.headers or body.groups):
+            return self._with_extras(body)
         if count == 1:
             return [
                 Delivery(

@@ -198,7 +198,8 @@ class FrameSplitter:
         """The frames that end in these bytes, in order."""
         if self._broken is not None:
             raise FrameError(self._broken)
-        view, right, decode = memoryview(data), self._codec.start, self._codec.body
+        view = data if type(data) is memoryview else memoryview(data)
+        right, decode = self._codec.start, self._codec.body
         frames: list[WireFrame] = []
         at, end = 0, len(view)
         try:
@@ -218,7 +219,8 @@ class FrameSplitter:
             self._broken = str(error)
             self._part = bytearray()
             raise
-        self._part += view[at:]
+        if at < end:
+            self._part += view[at:]
         return frames
 
     def _complete(self, view: memoryview, frames: list[WireFrame]) -> int:

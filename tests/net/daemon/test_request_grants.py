@@ -84,7 +84,7 @@ def test_a_request_is_allowed_if_and_only_if_it_is_granted(subject: ClientSubjec
         mine = grant_line(str(subject), list(grants), "") if grants else None
         table = Grants((others, mine) if mine is not None else (others,))
         layout = cast(Layout, SimpleNamespace(grants=table))
-        permits = Permits("a", lambda layout=layout: layout, table)  # type: ignore[misc]
+        permits = Permits("a", SimpleNamespace(layout=layout), table)
         for frame, needs in NEEDS:
             before = permits.refused.total()
             if expected(needs, grants):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
+from ordercast.net.store import writer
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store
@@ -96,6 +97,36 @@ def test_a_log_with_damage_before_a_later_commit_is_refused(torn: Torn, tmp_path
             assert at >= torn.sizes[-3]
             assert found == list(range(1, torn.committed(at) + 1)), at
     assert refused >= 30
+
+
+def test_commits_within_a_log_that_was_made_longer_are_found_and_its_zeros_are_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LENGTHEN_AFTER", 2)
+    monkeypatch.setattr(writer, "LOG_BYTES", 40 * FRAME)
+    for durability in ("os", "sync"):
+        store = open_store(tmp_path / f"{durability}.db", durability)
+        log = tmp_path / f"{durability}.db-wal"
+        sizes = []
+        for seq in range(1, COMMITS + 1):
+            write(store, accepted(seq), at_ns=seq)
+            sizes.append(log.stat().st_size)
+        path = kill(store, tmp_path / f"killed_{durability}.db")
+        store.close_sync()
+        data = path.with_name(f"{path.name}-wal").read_bytes()
+        if durability == "os":  # a commit does not wait for the disk
+            assert sizes == sorted(set(sizes))
+            continue
+        assert sizes[-1] == sizes[-2] == len(data) == 40 * FRAME
+        assert not any(data[30 * FRAME :])
+        torn = object.__new__(Torn)
+        torn.path = path
+        assert torn.opened(data, tmp_path / "whole.db") == [*range(1, COMMITS + 1)]
+        last = max(at for at in range(HEADER, len(data), FRAME) if any(data[at : at + FRAME]))
+        found = torn.opened(flipped(data, last + 2_000), tmp_path / "last.db")
+        assert found == [*range(1, COMMITS)]
+        found = torn.opened(flipped(data, HEADER + 2_000), tmp_path / "first.db")
+        assert "frame 1 is damaged" in str(found)
 
 
 def flipped(data: bytes, at: int) -> bytes:

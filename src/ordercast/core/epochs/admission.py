@@ -252,12 +252,14 @@ class Admission:
             if self._causal:
                 self._filling.clear()
             self._filling[group] = batch
-        else:
-            batch.join(payload, size, extras)
+            self._messages += 1
+            self._bytes += size
+            return seq
+        batch.join(payload, size, extras)
         self._messages += 1
         self._bytes += size
         if self._is_quick and not self._line and turn is None:
-            self._quicken(batch, group, seq)
+            self._quicken(batch, group, seq)  # one has joined: there may be many more
         return seq
 
     def _quicken(self, batch: Reservation, group: Group, seq: int) -> None:
@@ -357,7 +359,8 @@ class Admission:
         headers, before the cluster is founded."""
         if self._causal:
             self._window.require_past()
-        ready = self._is_current() and self.open() and (self.founded or not extras.headers)
+        current = self._followed is self._origin.layout.lasts  # as `_is_current`
+        ready = current and self.open() and (not extras.headers or self.founded)
         if turn is None:
             return ready and not self._line and self._has_room(messages, size)
         if not ready:

@@ -137,7 +137,7 @@ class EpochSenders:
         return layout.grants is not self._grants or layout.withdrawn is not self._withdrawn
 
     def of(self, layout: Layout, epoch: int) -> Senders | None:
-        if self.are_new(layout):
+        if layout.grants is not self._grants or layout.withdrawn is not self._withdrawn:
             self._grants, self._withdrawn, self._known = layout.grants, layout.withdrawn, {}
         if epoch not in self._known:
             if len(self._known) > len(layout.domains):

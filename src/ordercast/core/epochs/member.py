@@ -250,7 +250,7 @@ class Member:
         engine = self._engine(self.domain(group, members))
         if not engine.may_accept(group, members):
             return False
-        requests = batch.requests()
+        requests = None if batch.request is None else batch.requests()
         engine.accept(now, group, members, batch.seq, len(batch.payloads), batch.body(), requests)
         if requests is not None and is_client(requests.client):
             self._fence.up()

@@ -44,7 +44,7 @@ class RoundWaits:
         self._seat = seat
         self._send = send
         self._patience = patience
-        self._look_at = NEVER
+        self.look_at = NEVER  # when to tell for whom the round waits
         self._said: dict[Site, tuple[Site, ...]] = {}  # by the sites below
         self._told: tuple[Site, ...] = ()
 
@@ -52,14 +52,12 @@ class RoundWaits:
         """A round has begun or ended. `under_way`: a round is under way now."""
         self.sites = self._told = ()
         self._said.clear()
-        self._look_at = now + self._patience if under_way else NEVER
+        self.look_at = now + self._patience if under_way else NEVER
 
-    def flush(self, now: int) -> int:
-        """Called while a round is under way; when to call again."""
-        if now >= self._look_at:
-            self._look_at = now + self._patience
-            self._tell()
-        return self._look_at
+    def look(self, now: int) -> None:
+        """Called at `look_at`, while a round is under way."""
+        self.look_at = now + self._patience
+        self._tell()
 
     def receive(self, peer: Site, item: RoundMissing) -> None:
         if item.round != self._seat.part.round or not self._seat.under_way:
@@ -342,7 +340,11 @@ class ByRounds:
 
     def flush(self, now: int) -> int:
         under_way = self._part.round > self._part.told
-        at = self.waits.flush(now) if under_way else NEVER
+        at = NEVER
+        if under_way:
+            if now >= self.waits.look_at:
+                self.waits.look(now)
+            at = self.waits.look_at
         if not (under_way if self.is_first else self._asked):
             patient_until = self._patient_until() if self._not_final else NEVER
             asked = self._wanted or self._at_once or now >= patient_until

@@ -334,10 +334,11 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if not pieces[0] or transport is None or transport.is_closing():
             return
-        self.bytes_out += sum(map(len, pieces))
-        if len(pieces) == 1:
+        if len(pieces) == 1:  # the common case
+            self.bytes_out += len(pieces[0])
             transport.write(pieces[0])
         else:
+            self.bytes_out += sum(map(len, pieces))
             transport.writelines(pieces)
         waiting = transport.get_write_buffer_size()
         if waiting > self._owner.limits.write_bytes:

@@ -155,6 +155,8 @@ class NamedReaders:
     def rows(self) -> tuple[list[ReaderRow], list[str], list[asyncio.Future[None]]]:
         """The rows to write, the names of those to delete, and who is to be told when they are
         durable."""
+        if not (self._changed or self._gone or self._waiting):  # the common case
+            return [], [], []
         changed = [self._readers[name].row for name in self._changed if name in self._readers]
         gone, waiting = list(self._gone), self._waiting
         self._changed, self._gone, self._waiting = {}, {}, []

@@ -6,8 +6,8 @@ file. Refusals are counted for operators.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Protocol
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.model.errors import NotGranted
@@ -33,13 +33,19 @@ MOST_KNOWN: Final = 10_000  # answers that are remembered
 CONNECT: Final = "connect"  # counted as an act: a client that may do nothing
 
 
+class _Core(Protocol):
+    """The member, of which the layout counts."""
+
+    layout: Layout
+
+
 class Permits:
     """State: what was refused, and the answers of the table, while it is the same."""
 
-    def __init__(self, site: Site, layout: Callable[[], Layout], of_file: Grants) -> None:
+    def __init__(self, site: Site, core: "_Core", of_file: Grants) -> None:
         self.own = ClientSubject(SITE, site)
         self.refused: Counter[tuple[str, str]] = Counter()  # by subject and act
-        self._layout = layout
+        self._core = core
         self._of_file = of_file
         self._known_of = of_file
         # Sites whose messages to a group are not taken, and at how many looks in a row.
@@ -49,11 +55,11 @@ class Permits:
     @property
     def grants(self) -> Grants:
         """The table that counts now."""
-        found = self._layout().grants
+        found = self._core.layout.grants
         return found if found.lines is not None else self._of_file
 
     def allows(self, subject: ClientSubject, act: str, group: Group) -> bool:
-        grants = self._layout().grants
+        grants = self._core.layout.grants
         if grants.lines is None:
             grants = self._of_file
         if grants.lines is None:
@@ -79,7 +85,7 @@ class Permits:
     def admit_client(self, subject: ClientSubject, certificate: str = "") -> None:
         """Raise NotGranted unless the subject may do anything at all, and its certificate, if it
         has shown one, is good."""
-        layout = self._layout()
+        layout = self._core.layout
         if certificate in layout.revoked:
             self.count(subject, CONNECT)
             raise NotGranted(f"{subject}: {REVOKED}")

@@ -117,7 +117,7 @@ class RunningSite:
             site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
         )
         self.stages = self._open_stages()
-        self.permits = Permits(site, lambda: self.core.layout, cluster.grants)
+        self.permits = Permits(site, self.core, cluster.grants)
         self.sender = SiteSender(
             self.core, self.presence, self.stages, self.driver.wake, self.permits
         )
@@ -436,7 +436,8 @@ class RunningSite:
 
     def received(self, receipts: Sequence[StageReached]) -> None:
         self.traffic.received(receipts)
-        self._doubts.received(receipts)
+        if self._doubts.open:
+            self._doubts.received(receipts)
         if self.stages.update(receipts):
             self.sender.grant()
 

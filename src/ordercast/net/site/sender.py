@@ -186,7 +186,8 @@ class SiteSender:
     def require_open(self, group: Group, subject: ClientSubject | None = None) -> None:
         """Raises an Error unless the site takes messages, and the subject may send to the group.
         `EVERY`: to listed sites."""
-        self._require_hope()
+        if self._closed is not None or self._presence.hopeless:
+            self._require_hope()
         self._permits.require(subject or self._permits.own, SEND, group)
 
     def _require_hope(self) -> None:

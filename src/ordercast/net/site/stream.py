@@ -68,10 +68,10 @@ class Cursor:
     `attempt`: the last opening and the last rollback that the reader knows of. `whole`: the reader
     also gets what was shed for the site's own application. `ended`: why it gets nothing more."""
 
-    __slots__ = ("_entered", "attempt", "ended", "epoch", "items", "last", "waiter", "whole")
+    __slots__ = ("attempt", "ended", "entered", "epoch", "items", "last", "waiter", "whole")
 
     def __init__(self, read: int, epoch: int = 0, attempt: int = 1) -> None:
-        self._entered = read
+        self.entered = read
         self.last = read
         self.epoch = epoch
         self.attempt = attempt
@@ -93,7 +93,7 @@ class Cursor:
     def handed(self) -> int:
         """The same, or 0 before anything was handed over."""
         read = self.read
-        return read if read > self._entered else 0
+        return read if read > self.entered else 0
 
     def roll_back(self, rolled: Rollback) -> None:
         """The reader was told that the positions after this one are given again."""
@@ -158,12 +158,8 @@ class Stream:
 
     def add(self, batches: Sequence[DeliveredBatch | EpochOpened | Rollback]) -> None:
         for batch in batches:
-            if isinstance(batch, EpochOpened):
-                if self._openings.add(batch):
-                    self._entrances.add(batch)
-                continue
-            if isinstance(batch, Rollback):
-                self._roll_back(batch)
+            if type(batch) is not DeliveredBatch:
+                self._add_event(batch)
                 continue
             whole = batch.placed.batch
             count, size = whole.count, len(whole.body)
@@ -183,7 +179,7 @@ class Stream:
             self._bytes += size
             self._messages += count
         if self.log is not None or not self._readers:
-            self._trim()  # otherwise a reader does it when it asks for more
+            self.trim()  # otherwise a reader does it when it asks for more
         for reader in self._readers:
             waiter = reader.waiter
             if waiter is not None and not waiter.done():
@@ -195,6 +191,13 @@ class Stream:
         if not self.lag_limit.shed and not self.holding and self._too_far():
             self.holding = True
             self._hold(True)
+
+    def _add_event(self, event: DeliveredBatch | EpochOpened | Rollback) -> None:
+        if isinstance(event, EpochOpened):
+            if self._openings.add(event):
+                self._entrances.add(event)
+        elif isinstance(event, Rollback):
+            self._roll_back(event)
 
     def _wake_confirming(self) -> None:
         waiting, self._confirming = self._confirming, []
@@ -239,7 +242,7 @@ class Stream:
         site came into it. None also where that is forgotten."""
         return self._entrances.of(epoch, group)
 
-    def _trim(self) -> None:
+    def trim(self) -> None:
         """Drop batches from memory: those that the store has, or, without a store, those that were
         read. Where nobody reads and nobody is waited for, drop the oldest."""
         recent = self._recent
@@ -289,7 +292,9 @@ class Stream:
         """The last position that some reader got."""
         handed = self._handed
         for reader in self._readers:
-            handed = max(handed, reader.handed)
+            read = reader.last - length_hint(reader.items)  # asked for with each commit: no calls
+            if read > handed and read > reader.entered:
+                handed = read
         return handed
 
     @property
@@ -332,7 +337,7 @@ class Stream:
 
     def advanced(self) -> None:
         if self.log is None:
-            self._trim()
+            self.trim()
         if not self.holding or self._too_far():
             return
         if self.lag <= self.lag_limit.messages // 2 or not self._counts():
@@ -452,9 +457,12 @@ class Stream:
             or reader.ended is not None
         ):
             return None
-        if read < self.delivered:
-            return self._from_memory(read) or None
-        return () if self._closed is None else None
+        if read >= self.delivered:
+            return () if self._closed is None else None
+        recent = self._recent
+        if recent and recent[0].position == read + 1 and self._recent_bytes <= READ_BYTES:
+            return list(recent)  # the common case without a store
+        return self._from_memory(read) or None
 
     async def after(self, reader: Cursor) -> Sequence[StreamBatch]:
         """What is there behind the reader. It waits until there is something."""
@@ -493,15 +501,12 @@ class Stream:
         recent = self._recent  # it ends at `delivered`, or is empty
         if not recent or recent[0].position > read + 1:
             return []
-        if recent[0].position == read + 1:
-            found = list(recent)  # the common case without a store
-        else:
-            found = []
-            for batch in reversed(recent):
-                found.append(batch)
-                if batch.position <= read + 1:
-                    break
-            found.reverse()
+        found: list[_Kept] = []
+        for batch in reversed(recent):
+            found.append(batch)
+            if batch.position <= read + 1:
+                break
+        found.reverse()
         return found if self._recent_bytes <= READ_BYTES else _first_of(found)
 
     async def _openings_of(self, reader: Cursor, read: int, end: int) -> list[EpochOpened]:
@@ -572,7 +577,10 @@ class StreamReader(ABC, Generic[I]):
         if cursor is None:
             cursor = self._cursor = stream.enter(self._start, self._attempt)
         else:
-            stream.advanced()
+            if stream.log is None:
+                stream.trim()
+            if stream.holding:
+                stream.advanced()
         self._busy = True
         try:
             found = stream.at_once(cursor)
@@ -628,6 +636,8 @@ class Deliveries(StreamReader[Delivery | Gap | EpochOpened | Rollback]):
             return item
         while True:
             for batch in self._batches:
+                if type(batch) is DeliveredBatch:  # the common case
+                    return self._first(batch)
                 if isinstance(batch, EpochOpened):
                     return await self._arrive(batch)
                 if isinstance(batch, Rollback):

@@ -69,6 +69,24 @@ def require_whole(path: Path) -> None:
         )
 
 
+def lengthen(path: Path, piece: int, upto: int) -> bool:
+    """Write zeros behind the end of the store's log, at most `piece` bytes, until the file has
+    `upto`. Returns whether nothing is left to do. Only the thread that commits may call this.
+
+    A commit within the file's length is durable sooner than one that makes the file longer: the
+    file system need not write where the file ends. SQLite keeps the file's length when it begins
+    the log anew, and takes zeros for the end of the log: they are no frame with its salts."""
+    try:
+        with path.with_name(f"{path.name}-wal").open("r+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size < upto:
+                file.write(bytes(min(piece, upto - size)))
+                os.fsync(file.fileno())
+            return size + piece >= upto
+    except OSError:  # no room on the disk: commits make the file longer, if they can
+        return True
+
+
 def _damaged_middle(file: BinaryIO) -> str:
     """What is damaged although a transaction follows it. Empty: nothing."""
     log = _parse(file)

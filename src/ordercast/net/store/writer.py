@@ -31,13 +31,19 @@ from ordercast.net.store.rows import (
     Value,
     state_row,
 )
+from ordercast.net.store.wal import lengthen
 
 log = logging.getLogger("ordercast.net.store")
+
+FULL = 2  # of the pragma synchronous: each commit waits for the disk
 
 TRY_AGAIN_S = 1.0
 CURSOR_S = 0.1  # pause before `delivered` is written alone
 CLEANUP_S = 1.0  # pause between looks for old rows
 WAL_BYTES = 8 << 20  # size of the log at which it is carried over into the file
+LENGTHEN_AFTER = 32  # commits, after which the file of the log gets the length that it will need:
+LOG_BYTES = 5 << 20  # as long as the log of small commits is when it is carried over
+LOG_PIECE = 512 << 10
 
 Then: TypeAlias = Callable[[], None]
 WriterJob: TypeAlias = tuple[StoreBox, Then | None] | dict[str, Value] | None
@@ -73,6 +79,7 @@ class Writer(threading.Thread):
         self._tell = tell
         self._changed = changed
         self._since_carry = 0
+        self._is_long = db.execute("PRAGMA synchronous").fetchone() != (FULL,)  # or need not be
         self._hurry = threading.Event()  # set at the end: a full disk is not waited for
 
     def run(self) -> None:
@@ -209,6 +216,8 @@ class Writer(threading.Thread):
             log.warning("%s: cannot be shortened yet: %s", self._path, error)
         if self._since_carry > WAL_BYTES:
             self._carry()
+        elif self.commits >= LENGTHEN_AFTER and not self._is_long:
+            self._is_long = lengthen(self._path, LOG_PIECE, LOG_BYTES)
 
     def _carry(self, how: str = "PASSIVE") -> None:
         """Move the log's contents into the file."""

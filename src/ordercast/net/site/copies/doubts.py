@@ -35,10 +35,10 @@ class _DoubtedSource:
 
 
 class Doubts:
-    """`_open` has the messages that are not stable, by group and seq (of the last one)."""
+    """`open` has the messages that are not stable, by group and seq (of the last one)."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[Group, int], _DoubtedSource] = {}
+        self.open: dict[tuple[Group, int], _DoubtedSource] = {}
 
     def follow(
         self,
@@ -49,20 +49,18 @@ class Doubts:
     ) -> Receipt:
         """The receipt to be given in place of this one."""
         source = _DoubtedSource(receipt._source, was_told, error, ask)
-        self._open[receipt.group, receipt.seq] = source
+        self.open[receipt.group, receipt.seq] = source
         return Receipt(source, receipt.group, receipt.seq)
 
     def received(self, receipts: Sequence[StageReached]) -> None:
         """Note which messages are stable and not known to be delivered."""
-        if not self._open:
-            return
         for receipt in receipts:
             if receipt.stage == DOUBTED:
-                source = self._open.get((receipt.group, receipt.seq + receipt.count - 1))
+                source = self.open.get((receipt.group, receipt.seq + receipt.count - 1))
                 if source is not None:
                     source.doubted = not source.was_told()
             elif receipt.stage in ("stable", REFUSED):
-                self._open.pop((receipt.group, receipt.seq + receipt.count - 1), None)
+                self.open.pop((receipt.group, receipt.seq + receipt.count - 1), None)
 
 
 def require_member(core: Member, group: Group, what: str) -> Sequence[Site]:
