@@ -382,6 +382,10 @@ def test_where_the_tree_stays_a_look_at_what_has_changed_finds_what_a_look_at_al
     group = data.draw(st.sampled_from(sorted(after.groups)))
     other = data.draw(st.sampled_from([*SITES, "nobody"]))
     wrong = but(found, primary={**found.primary, group: other})
+    if data.draw(st.booleans()):
+        site = data.draw(st.sampled_from(after.sites))
+        above = data.draw(st.sampled_from([None, *after.sites]))
+        wrong = but(found, parent={**found.parent, site: above})
     said = []
     for before in (few, every):
         try:
