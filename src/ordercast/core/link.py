@@ -49,6 +49,10 @@ Take: TypeAlias = Callable[[Site, int, Item], bool]
 _LIGHT = 16_384  # a frame of more bytes takes no rider
 
 
+# Of lanes that were never used, which are most: a deque of its own would take 760 bytes for each.
+_NO_ITEMS: deque[Item] = deque(maxlen=0)
+
+
 class Outgoing:
     """The sending end of a lane: items that are queued for the peer or under way."""
 
@@ -58,7 +62,7 @@ class Outgoing:
     )  # fmt: skip
 
     def __init__(self, wait: int) -> None:
-        self.items: deque[Item] = deque()  # numbers done+1 … last
+        self.items = _NO_ITEMS  # numbers done+1 … last
         self.done = self.got = self.sent = self.last = 0
         self.weight = 0  # bytes sent and not done
         self.restored = 0  # how many items a restart brought back, done or not
@@ -181,6 +185,12 @@ class Incoming:
 class Link:
     """`boot` is ours; the peer's is learned from its frames."""
 
+    __slots__ = (
+        "_again", "_counts", "_data_at", "_repairs", "_rewind", "ack_at", "anew", "armed",
+        "blocked", "boot", "congested", "incoming", "limits", "linger_at", "lost", "outgoing",
+        "peer", "peer_boot", "repair_at", "resend_at", "timing", "unstored", "up_early", "urgent",
+    )  # fmt: skip
+
     def __init__(
         self,
         peer: Site,
@@ -224,6 +234,8 @@ class Link:
     def push(self, lane: int, item: Item) -> int:
         """Queue an item. Returns how many items are not done on that lane."""
         out = self.outgoing[lane]
+        if out.items is _NO_ITEMS:
+            out.items = deque()
         out.items.append(item)
         out.last += 1
         return out.last - out.done
@@ -575,7 +587,7 @@ class Link:
 
 class LinkAlarms:
     """When the links of a site want to be called: one timer for all of them. Entries of the heap
-    whose link has been armed anew are stale; the first entry never is."""
+    whose link has been armed anew are stale."""
 
     def __init__(self, links: Mapping[Site, Link]) -> None:
         self._links = links
@@ -595,6 +607,26 @@ class LinkAlarms:
         if at < armed:
             link.armed = at
             heapq.heappush(self.heap, (at, link.peer))
+
+    def first(self) -> int:
+        """When a link wants to be called next. An entry that has become too early, because what it
+        was made for has been done meanwhile, is put off: the call would lead to nothing."""
+        heap, links = self.heap, self._links
+        while heap:
+            at, peer = heap[0]
+            link = links[peer]
+            if link.armed == at:
+                if link.ack_at <= at or link.resend_at <= at or link.linger_at <= at:
+                    return at
+                wanted = min(link.ack_at, link.resend_at, link.repair_at, link.linger_at)
+                if wanted <= at:
+                    return at
+                link.armed = wanted
+                if wanted < NEVER:
+                    heapq.heapreplace(heap, (wanted, peer))
+                    continue
+            heapq.heappop(heap)
+        return NEVER
 
     def due(self, now: int) -> list[Link]:
         """The links that wanted to be called by now. They are no longer armed."""

@@ -186,10 +186,10 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     for names in parts:
         if names not in there:
             whole = len(names) == len(groups)
-            sites = _inhabited(closed, layout.groups, groups, edits) if whole else None
-            if sites is None:
-                sites = sites_of({name: groups[name] for name in names})
-            concerned.update(dict.fromkeys(sites))
+            found = _inhabited(closed, layout.groups, groups, edits) if whole else None
+            if found is None:
+                found = sites_of({name: groups[name] for name in names})
+            concerned.update(dict.fromkeys(found))
     for edit in edits:
         site = getattr(edit, "site", "")
         if site:
