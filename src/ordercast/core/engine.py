@@ -308,8 +308,9 @@ class Engine:
                         counted = [*counted, peer]
                     arm(link)
                 self._touched = {}
-            if self._alarms.heap and (first := self._alarms.first()) < at:
-                at = first
+            heap = self._alarms.heap
+            if heap and heap[0][0] < at:
+                at = heap[0][0]
             if self.retention.due:
                 forget = self.retention.checkpoint()
         self.alarm_at = at

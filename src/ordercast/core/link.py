@@ -587,7 +587,7 @@ class Link:
 
 class LinkAlarms:
     """When the links of a site want to be called: one timer for all of them. Entries of the heap
-    whose link has been armed anew are stale."""
+    whose link has been armed anew are stale; the first entry never is."""
 
     def __init__(self, links: Mapping[Site, Link]) -> None:
         self._links = links
@@ -607,26 +607,6 @@ class LinkAlarms:
         if at < armed:
             link.armed = at
             heapq.heappush(self.heap, (at, link.peer))
-
-    def first(self) -> int:
-        """When a link wants to be called next. An entry that has become too early, because what it
-        was made for has been done meanwhile, is put off: the call would lead to nothing."""
-        heap, links = self.heap, self._links
-        while heap:
-            at, peer = heap[0]
-            link = links[peer]
-            if link.armed == at:
-                if link.ack_at <= at or link.resend_at <= at or link.linger_at <= at:
-                    return at
-                wanted = min(link.ack_at, link.resend_at, link.repair_at, link.linger_at)
-                if wanted <= at:
-                    return at
-                link.armed = wanted
-                if wanted < NEVER:
-                    heapq.heapreplace(heap, (wanted, peer))
-                    continue
-            heapq.heappop(heap)
-        return NEVER
 
     def due(self, now: int) -> list[Link]:
         """The links that wanted to be called by now. They are no longer armed."""
