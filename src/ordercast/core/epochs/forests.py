@@ -62,6 +62,7 @@ class Before:
                 groups.update(domain.structure.groups)
             self.parent, self.primary, self.groups = parent, primary, groups
         # Answers, and the very objects that they are about: each is asked for more than once.
+        self._new: tuple[object, list[Site] | None] = (None, None)
         self._changed: tuple[object, list[Group]] = (None, [])
         self._moved: tuple[object, object, list[Group]] = (None, None, [])
         self._names: tuple[object, Sequence[Group]] = (None, ())
@@ -87,7 +88,14 @@ class Before:
     def new_sites(self, table: GroupTable) -> list[Site] | None:
         """The sites of this table that are new. None: there was not one tree, or one of its sites
         is gone."""
-        if self._trees != 1 or list(self.parent.values()).count(None) != 1:
+        if self._trees != 1:
+            return None
+        if self._new[0] is not table.sites:
+            self._new = (table.sites, self._find_new_sites(table))
+        return self._new[1]
+
+    def _find_new_sites(self, table: GroupTable) -> list[Site] | None:
+        if list(self.parent.values()).count(None) != 1:
             return None
         if table.sites == tuple(self.parent):
             return []
