@@ -85,7 +85,7 @@ class Structure:
     def concerning(self, site: Site) -> list[Group]:
         """The groups of which the site is a member, then those of which it is only the primary."""
         placed = [group for group, primary in self.forest.primary.items() if primary == site]
-        return list(dict.fromkeys([*self.groups_at(site), *placed]))
+        return list(dict.fromkeys([*self.groups_at(site), *sorted(placed)]))
 
     @cached_property
     def labels(self) -> Labels:

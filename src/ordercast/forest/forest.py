@@ -53,15 +53,9 @@ def under_one_root(forest: Forest) -> Forest:
     primaries are above the members). The root is that of the tree with most sites. A star stays a
     star, so its primaries move to the root.
     """
-    below: dict[Site, int] = {}
-    for site in forest.parent:
-        at = site
-        while (above := forest.parent[at]) is not None:
-            at = above
-        below[at] = below.get(at, 0) + 1
-    if len(below) < 2:
+    if list(forest.parent.values()).count(None) < 2:
         return forest
-    top = min(below, key=lambda root: (-below[root], root))
+    top = largest_root(forest.parent)
     if forest.builder == "star":
         parent = {site: None if site == top else top for site in forest.parent}
         return replace(forest, parent=parent, primary=dict.fromkeys(forest.primary, top))
@@ -70,3 +64,19 @@ def under_one_root(forest: Forest) -> Forest:
         for site, above in forest.parent.items()
     }
     return replace(forest, parent=parent)
+
+
+def largest_root(parent: Mapping[Site, Site | None]) -> Site:
+    """The root that has most sites below it; the first by name, if there are several."""
+    below: dict[Site, int] = {}
+    root: dict[Site, Site] = {}  # of each site that was passed: trees may be deep
+    for site in parent:
+        path, at = [], site
+        while at not in root and (above := parent[at]) is not None:
+            path.append(at)
+            at = above
+        top = root.setdefault(at, at)
+        for passed in path:
+            root[passed] = top
+        below[top] = below.get(top, 0) + 1
+    return min(below, key=lambda root: (-below[root], root))

@@ -1,6 +1,6 @@
 """Forests come with the records: sites whose builders differ have the same forest all the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace as but
 from random import Random
 from typing import Any
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordercast.core.epochs import forests
+from ordercast.core.epochs import folding, forests
 from ordercast.core.epochs.folding import fold, with_forests, with_refusal
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.forests import Before, adapted, require_legal
@@ -302,6 +302,54 @@ def test_an_adapted_forest_is_legal_and_fits_whatever_changes(
                 require_legal(inside, but(domain.structure.forest, parent=parent), Before())
 
 
+def _tended(groups: int, seed: int) -> Iterator[tuple[bytes, Any, Any]]:
+    """After each of some changes: the layout, the record that ended it, and the forests. Sites come
+    and go, are excluded and return, and groups are added and removed."""
+    rng = Random(seed)
+    sites = [f"s{number:02}" for number in range(14)]
+    named = {f"g{n:02}": tuple(sorted(rng.sample(sites[:10], 3))) for n in range(groups)}
+    whole = rng.random() < 0.7
+    layout = first_layout(
+        sites, sites[:3], named, rng.choice(["greedy", "greedy", "star"]), "propagation",
+        build_forest, whole=whole,
+    )  # fmt: skip
+    folds = Folds(build_forest)
+    for number in range(12):
+        site, group = rng.choice(sites), rng.choice(sorted(layout.groups))
+        away = site in layout.absent
+        edit: Edit = (LeaveGroup if site in layout.groups[group] else JoinGroup)(group, site)
+        if rng.random() < 0.2:
+            new = not layout.groups.get(f"x{number % 3}")
+            members = tuple(rng.sample(sites, 2))
+            edit = AddGroup(f"x{number % 3}", members) if new else RemoveGroup(f"x{number % 3}")
+        begun: Any = Flush(() if away else (site,), ((site, 1, 1),) if away else ())
+        if rng.random() < 0.85:
+            begun = folds.begin(layout, Begin(f"c{number}", (edit,)))
+        layout = folds.fold(layout, Entry(1, begun))
+        record: Any = None
+        if layout.flushing is not None:
+            record = folds.end(layout, Open(layout.flushing.number, (), ()))
+        elif layout.closing:
+            record = folds.end(layout, Finish(f"c{number}", ()))
+        if record is not None:
+            layout = folds.fold(layout, Entry(1, record))
+        trees = [(d.sites, d.structure.table, d.structure.forest) for d in layout.domains.values()]
+        yield pack_layout(layout), record, trees
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_forest_tended_by_what_differs_is_the_one_tended_by_a_look_at_all(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forests, "MANY", 0)
+    monkeypatch.setattr(forests, "_BLOCK", 4)
+    few = list(_tended(9, seed))
+    monkeypatch.setattr(Before, "new_sites", lambda *_: None)
+    monkeypatch.setattr(Before, "tell", lambda *_: None)
+    monkeypatch.setattr(folding, "_inhabited", lambda *_: None)
+    assert few == list(_tended(9, seed))
+
+
 _MEMBERS = st.lists(st.sampled_from(SITES), min_size=1, max_size=4, unique=True)
 
 
@@ -317,10 +365,15 @@ def test_where_the_tree_stays_a_look_at_what_has_changed_finds_what_a_look_at_al
     table, after = (GroupTable.of(each, sites=SITES) for each in (groups, {**groups, **later}))
     if data.draw(st.booleans()):
         after = GroupTable.of(later, sites=SITES)
+    new = data.draw(st.lists(st.sampled_from(["m", "n"]), unique=True, max_size=2))
+    if new:
+        some = {"new": [*new, "a"]} if data.draw(st.booleans()) else {}
+        joined = {group: [*members, *new] for group, members in later.items()} | some
+        after = GroupTable.of(joined, sites=[*SITES, *new])
     forest = under_one_root(build_forest(table, "greedy", "propagation"))
     domain = Domain(1, "greedy", "propagation", Structure(1, table, forest), table.sites)
     few, every = Before([domain]), Before([domain])
-    assert few.has_sites(after)
+    assert few.new_sites(after) == new
     every._trees = 2  # then all groups are looked at
     found = adapted(after, few, "greedy", 1, lowest=False)
     assert found is not None
@@ -329,6 +382,10 @@ def test_where_the_tree_stays_a_look_at_what_has_changed_finds_what_a_look_at_al
     group = data.draw(st.sampled_from(sorted(after.groups)))
     other = data.draw(st.sampled_from([*SITES, "nobody"]))
     wrong = but(found, primary={**found.primary, group: other})
+    if data.draw(st.booleans()):
+        site = data.draw(st.sampled_from(after.sites))
+        above = data.draw(st.sampled_from([None, *after.sites]))
+        wrong = but(found, parent={**found.parent, site: above})
     said = []
     for before in (few, every):
         try:

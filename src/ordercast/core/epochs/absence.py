@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from operator import eq
 
-from ordercast.core.epochs.forests import from_record
+from ordercast.core.epochs.forests import FromRecord
 from ordercast.core.epochs.layout import (
     ALL,
     Build,
@@ -209,7 +209,7 @@ def fold_open(layout: Layout, record: Open, build: Build) -> Layout:
     live = living(layout.groups, absent)
     old = [layout.domains[epoch] for epoch in flush.epochs]
     if record.forests is not None:
-        build = from_record(record.forests, old)
+        build = FromRecord(record.forests, old)
     domains = {e: domain for e, domain in layout.domains.items() if e not in flush.epochs}
     there = {tuple(domain.structure.groups) for domain in domains.values()}
     sites = tuple(sorted(roster))

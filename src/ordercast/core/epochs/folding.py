@@ -19,7 +19,7 @@ from ordercast.core.epochs.absence import (
     pruned,
     require_present,
 )
-from ordercast.core.epochs.forests import Builds, as_before, from_record
+from ordercast.core.epochs.forests import Builds, Edits, FromRecord, as_before
 from ordercast.core.epochs.granting import about_grants, granted
 from ordercast.core.epochs.layout import (
     NO_EDIT,
@@ -182,9 +182,14 @@ def plan_change(layout: Layout, edits: tuple[Edit, ...]) -> Closing:
     for epoch in epochs:
         concerned.update(dict.fromkeys(layout.domains[epoch].sites))
     there = {tuple(layout.domains[epoch].structure.groups) for epoch in kept}
+    closed = [layout.domains[epoch] for epoch in epochs]
     for names in parts:
         if names not in there:
-            concerned.update(dict.fromkeys(sites_of({name: groups[name] for name in names})))
+            whole = len(names) == len(groups)
+            found = _inhabited(closed, layout.groups, groups, edits) if whole else None
+            if found is None:
+                found = sites_of({name: groups[name] for name in names})
+            concerned.update(dict.fromkeys(found))
     for edit in edits:
         site = getattr(edit, "site", "")
         if site:
@@ -312,14 +317,16 @@ def _require_new(name: str, known: Iterable[str], what: str) -> None:
             raise ConfigError(f"{what} {other!r} is there already")
 
 
-def _require(name: str, known: Iterable[str], what: str) -> None:
-    names = list(known)
-    if name not in names:
-        raise ConfigError(f"there is no {what} {name!r}{nearest(name, names)}")
+def _require(name: str, known: Collection[str], what: str) -> None:
+    if name not in known:
+        raise ConfigError(f"there is no {what} {name!r}{nearest(name, list(known))}")
 
 
 def _kept(
-    layout: Layout, groups: Groups, parts: list[tuple[Group, ...]], edits: tuple[Edit, ...]
+    layout: Layout,
+    groups: Mapping[Group, tuple[Site, ...]],
+    parts: list[tuple[Group, ...]],
+    edits: tuple[Edit, ...],
 ) -> tuple[int, ...]:
     """The epochs that go on, with the same groups, members, builder and protocol."""
     after = set(parts)
@@ -352,7 +359,7 @@ def _finish(layout: Layout, record: Finish, build: Build) -> Layout:
         return layout  # finished before
     again, old = build, [layout.domains[epoch] for epoch in closing.epochs]
     if record.forests is not None:
-        build, again = from_record(record.forests, old), as_before(old)
+        build, again = FromRecord(record.forests, old), as_before(old)
     try:
         if record.refused:
             raise ConfigError(record.refused)
@@ -401,15 +408,19 @@ def _finished(
     sites = tuple(sorted(roster))
     away = [site for site in layout.absent if site in roster]
     epoch = layout.last_epoch
+    inhabited = None
     for names in layout.parts(groups):
         if names in there:
             continue
+        if len(names) == len(groups) and isinstance(build, (Builds, FromRecord)):
+            build.before.tell(Edits(layout.groups, groups, _edited_names(edits)), names)
+            inhabited = _inhabited(old, layout.groups, groups, edits)
         epoch += 1
         builder, wanted = manner(layout, old, names, groups, edits)
         protocol, usual = in_force(layout, away, wanted)
         domains[epoch] = opened(
             epoch, names, groups, sites, builder, protocol, closing.epochs, build, usual,
-            somehow=somehow,
+            inhabited, somehow=somehow,
         )  # fmt: skip
     pasts = dict(layout.pasts)
     parts: tuple[EndPart | Finish, ...] = (*closing.parts, record)
@@ -434,6 +445,32 @@ def _finished(
     heard = {site: layout.roster.get(site, 0) for domain in old for site in domain.sites}
     told, new = told_in(layout, parts), range(layout.last_epoch + 1, epoch + 1)
     return pruned(with_streams(done, told, closing.number, heard, opened=new, flush=False))
+
+
+def _edited_names(edits: tuple[Edit, ...]) -> list[Group] | None:
+    """The groups that the edits name. None: they change others too."""
+    if any(isinstance(edit, RetireSite) for edit in edits):
+        return None
+    kinds = (AddGroup, RemoveGroup, JoinGroup, LeaveGroup)
+    return list(dict.fromkeys(edit.group for edit in edits if isinstance(edit, kinds)))
+
+
+def _inhabited(
+    old: Sequence[Domain],
+    before: Mapping[Group, tuple[Site, ...]],
+    groups: Mapping[Group, tuple[Site, ...]],
+    edits: tuple[Edit, ...],
+) -> tuple[Site, ...] | None:
+    """The sites of all groups, where one domain had all of them and sites only come. None: a site
+    may have gone, so the members of all groups must be looked at."""
+    kinds = (AddGroup, JoinGroup, UseBuilder, UseProtocol, AddSite)
+    if len(old) != 1 or old[0].structure.groups is not before:
+        return None
+    if not all(isinstance(edit, kinds) for edit in edits):
+        return None
+    names = _edited_names(edits) or ()
+    new = dict.fromkeys(s for name in names for s in groups[name] if not old[0].has(s))
+    return tuple(sorted((*old[0].sites, *new))) if new else old[0].sites
 
 
 # --- what the manager proposes --------------------------------------------------------------------

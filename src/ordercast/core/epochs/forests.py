@@ -6,15 +6,16 @@ forest, and checks that it is legal. That is a pure function of layout and recor
 accept or refuse a forest alike (docs/epochs.md, "Forests").
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import compress
+from dataclasses import dataclass, replace
+from itertools import accumulate, compress
 from operator import ne
 from typing import cast
 
 from ordercast.core.epochs.layout import STAR, Build, Domain
 from ordercast.core.order.registry import protocol_named
-from ordercast.forest.forest import Forest, under_one_root
+from ordercast.forest.forest import Forest, largest_root, under_one_root
 from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.epochs import ForestMoves
 from ordercast.model.errors import ConfigError
@@ -27,75 +28,184 @@ _SHAPED = ("metagroup", "tom")  # they need the very forest that was built for t
 OLD = 100  # changes that a forest is adapted to before it is built anew
 
 
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """How groups were made from those before: by editing the named ones. None: not known."""
+
+    before: Mapping[Group, tuple[Site, ...]]
+    groups: Mapping[Group, tuple[Site, ...]]
+    names: Sequence[Group] | None
+
+
 class Before:
-    """The forests of the closed epochs, as one. Of very many sites and groups few are looked at
-    where one change leaves the others as they are: they are found without a step for each."""
+    """The forests of the closed epochs, as one. A change leaves nearly all sites and groups as they
+    are, so tables are shared, and only what differs is looked at. Who edits the groups tells what
+    differs (`tell`). Otherwise tables are compared by reference, block by block."""
 
     def __init__(self, closed: Iterable[Domain] = ()) -> None:
-        self.parent: dict[Site, Site | None] = {}
-        self.primary: dict[Group, Site] = {}
-        self.groups: dict[Group, tuple[Site, ...]] = {}
-        self._trees = 0
-        for domain in closed:
+        self.parent: Mapping[Site, Site | None] = {}
+        self.primary: Mapping[Group, Site] = {}
+        self.groups: Mapping[Group, tuple[Site, ...]] = {}
+        domains = tuple(closed)
+        self._trees = len(domains)
+        if len(domains) == 1:  # nothing is copied
+            (domain,) = domains
             forest = domain.structure.forest
-            self.parent.update((site, forest.parent[site]) for site in domain.sites)
-            self.primary.update(forest.primary)
-            self.groups.update(domain.structure.groups)
-            self._trees += 1
+            outside = len(forest.parent) > len(domain.sites)
+            self.parent = _chosen(forest.parent, domain.sites) if outside else forest.parent
+            self.primary, self.groups = forest.primary, domain.structure.groups
+        elif domains:
+            parent, primary, groups = dict(self.parent), dict(self.primary), dict(self.groups)
+            for domain in domains:
+                parent.update(_chosen(domain.structure.forest.parent, domain.sites))
+                primary.update(domain.structure.forest.primary)
+                groups.update(domain.structure.groups)
+            self.parent, self.primary, self.groups = parent, primary, groups
+        # Answers, and the very objects that they are about: each is asked for more than once.
+        self._new: tuple[object, list[Site] | None] = (None, None)
+        self._changed: tuple[object, list[Group]] = (None, [])
+        self._moved: tuple[object, object, list[Group]] = (None, None, [])
+        self._names: tuple[object, Sequence[Group]] = (None, ())
 
-    def has_sites(self, table: GroupTable) -> bool:
-        """Whether there was one tree, of the very sites of this table."""
-        if self._trees != 1 or len(table.sites) != len(self.parent):
+    def tell(self, edits: Edits, names: Sequence[Group]) -> None:
+        """How the groups of the next table were made, and all their names, sorted."""
+        if edits.before is self.groups and edits.names is not None:
+            groups = edits.groups
+            told = [g for g in edits.names if g in groups and groups[g] != self.groups.get(g)]
+            self._changed = (groups, told)
+        self._names = (edits.groups, names)
+
+    def names(self, table: GroupTable) -> Sequence[Group]:
+        """The names of the table's groups, sorted."""
+        return self._names[1] if self._names[0] is table.groups else sorted(table.groups)
+
+    def has_names(self, table: GroupTable) -> bool:
+        """Whether all its groups were there before, and no others."""
+        if not len(table.groups) == len(self.groups) == len(self.primary):
             return False
-        one_root = list(self.parent.values()).count(None) == 1
-        return one_root and all(map(self.parent.__contains__, table.sites))
+        return all(group in self.primary for group in self.changed(table))
+
+    def new_sites(self, table: GroupTable) -> list[Site] | None:
+        """The sites of this table that are new. None: there was not one tree, or one of its sites
+        is gone."""
+        if self._trees != 1:
+            return None
+        if self._new[0] is not table.sites:
+            self._new = (table.sites, self._find_new_sites(table))
+        return self._new[1]
+
+    def _find_new_sites(self, table: GroupTable) -> list[Site] | None:
+        if list(self.parent.values()).count(None) != 1:
+            return None
+        if table.sites == tuple(self.parent):
+            return []
+        if not all(map(dict.fromkeys(table.sites).__contains__, self.parent)):
+            return None
+        return [site for site in table.sites if site not in self.parent]
 
     def changed(self, table: GroupTable) -> list[Group]:
         """The groups of this table that are new, or had other members."""
-        groups = table.groups
-        return list(compress(groups, map(ne, groups.values(), map(self.groups.get, groups))))
+        if self._changed[0] is not table.groups:
+            self._changed = (table.groups, _differing(table.groups, table.groups, self.groups))
+        return self._changed[1]
 
     def moved(self, table: GroupTable, primary: Mapping[Group, Site]) -> list[Group]:
         """The groups of this table that had another primary, or none."""
-        groups = table.groups
-        return list(
-            compress(groups, map(ne, map(primary.get, groups), map(self.primary.get, groups)))
-        )
+        if primary is self.primary:
+            return []
+        if self._moved[0] is not table.groups or self._moved[1] is not primary:
+            found = _differing(table.groups, primary, self.primary)
+            self._moved = (table.groups, primary, found)
+        return self._moved[2]
 
-    def lowest_above(self, members: Sequence[Site], primary: Site | None) -> Site:
-        """The primary, if it is above all members; otherwise the lowest site that is."""
-        path = self._path(members[0])
-        for site in members[1:]:
-            above = dict.fromkeys(self._path(site))
-            path = [at for at in path if at in above]
-        return primary if primary in path else path[0]
+    def with_primaries(
+        self, table: GroupTable, chosen: Mapping[Group, Site]
+    ) -> Mapping[Group, Site]:
+        """The primaries before, but for these. The table has the groups before."""
+        others = [group for group, site in chosen.items() if self.primary[group] != site]
+        if not others:
+            return self.primary
+        primary = {**self.primary, **chosen}
+        self._moved = (table.groups, primary, others)
+        return primary
 
-    def _path(self, site: Site) -> list[Site]:
-        path = [site]
-        while (above := self.parent[path[-1]]) is not None:
-            path.append(above)
-        return path
+    def is_grown(self, parent: Mapping[Site, Site | None], new: Sequence[Site]) -> bool:
+        """Whether this is the tree before, with the new sites as leaves below the others."""
+        if not new:
+            return parent is self.parent or parent == self.parent
+        old = dict(parent)
+        tops = [old.pop(site, None) for site in new]
+        return old == self.parent and all(top in old for top in tops)
+
+
+_BLOCK = 512  # values compared at once
+
+
+def _differing(
+    groups: Iterable[Group], now: Mapping[Group, object], before: Mapping[Group, object]
+) -> list[Group]:
+    """The groups with one value now and another one before, or a value in one mapping only. Lists
+    are compared by reference first: 20 ns for a group whose value is the very same object."""
+    names = list(now)
+    if names != list(before) or names != list(groups):
+        return list(compress(groups, map(ne, map(now.get, groups), map(before.get, groups))))
+    values, others = list(now.values()), list(before.values())
+    found: list[Group] = []
+    for start in range(0, len(names), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        if values[block] != others[block]:
+            found += compress(names[block], map(ne, values[block], others[block]))
+    return found
+
+
+def _chosen(parent: Mapping[Site, Site | None], sites: Sequence[Site]) -> dict[Site, Site | None]:
+    return dict(zip(sites, map(parent.__getitem__, sites), strict=True))
+
+
+def _path(parent: Mapping[Site, Site | None], site: Site) -> list[Site]:
+    """From the site up to the root."""
+    path = [site]
+    while (above := parent[path[-1]]) is not None:
+        path.append(above)
+    return path
+
+
+def _lowest_above(
+    parent: Mapping[Site, Site | None], members: Sequence[Site], primary: Site | None
+) -> Site:
+    """The primary, if it is above all members; otherwise the lowest site that is."""
+    path = _path(parent, members[0])
+    for site in members[1:]:
+        above = dict.fromkeys(_path(parent, site))
+        path = [at for at in path if at in above]
+    return primary if primary in path else path[0]
 
 
 def moves_of(table: GroupTable, forest: Forest, before: Before) -> ForestMoves:
     """The moves that lead from the forests before to this one. `table` has the groups of its
     domain, and no other sites."""
-    number = {site: place for place, site in enumerate(table.sites, start=1)}
     sites, parent, primary = table.sites, forest.parent, forest.primary
-    others = map(ne, map(parent.__getitem__, sites), map(before.parent.get, sites))
+    other_sites: list[Site] = []
+    if parent is not before.parent:
+        others = map(ne, map(parent.__getitem__, sites), map(before.parent.get, sites))
+        other_sites = list(compress(sites, others))
+    # A whole forest is packed at every checkpoint of an epoch.
+    other_groups = before.moved(table, primary) if before.primary else list(table.groups)
+    if not other_sites and not other_groups:
+        return ForestMoves(forest.builder, age=forest.age)
+    number = dict(zip(sites, range(1, len(sites) + 1), strict=True))
     parents = tuple(
         (number[site], number[above] if (above := parent[site]) is not None else 0)
-        for site in compress(sites, others)
+        for site in other_sites
     )
-    groups = sorted(table.groups)
-    if not before.primary:  # a whole forest, as it is packed at every checkpoint of an epoch
+    groups = before.names(table) if other_groups else ()
+    if len(other_groups) == len(groups):
         now = map(primary.__getitem__, groups)
         primaries = tuple(enumerate(map(number.__getitem__, now), start=1))
     else:
-        others = map(ne, map(primary.__getitem__, groups), map(before.primary.get, groups))
         primaries = tuple(
-            (place, number[primary[group]])
-            for place, group in compress(enumerate(groups, start=1), others)
+            (bisect_left(groups, group) + 1, number[primary[group]])
+            for group in sorted(other_groups)
         )
     return ForestMoves(forest.builder, parents, primaries, forest.age)
 
@@ -104,34 +214,54 @@ def moved(table: GroupTable, moves: ForestMoves, before: Before) -> Forest:
     """The forest that the moves lead to. Raises ConfigError, in one line, if it is not legal."""
     if not moves.builder:
         raise ConfigError("forest: none could be built")
-    sites, groups = table.sites, sorted(table.groups)
-    parent = {site: before.parent.get(site) for site in sites}
+    parent = _moved_parents(table, moves, before)
+    primary = _moved_primaries(table, moves, before)
+    forest = Forest(moves.builder, parent, primary, age=moves.age)
+    require_legal(table, forest, before)
+    return forest
+
+
+def _moved_parents(
+    table: GroupTable, moves: ForestMoves, before: Before
+) -> Mapping[Site, Site | None]:
+    sites = table.sites
+    if not moves.parents and tuple(before.parent) == sites:
+        return before.parent
+    parent = dict(zip(sites, map(before.parent.get, sites), strict=True))
     for site, above in moves.parents:
         if site > len(sites) or above > len(sites):
             raise ConfigError(
                 f"forest: of {len(sites)} sites there is no number {max(site, above)}"
             )
         parent[sites[site - 1]] = sites[above - 1] if above else None
+    return parent
+
+
+def _moved_primaries(table: GroupTable, moves: ForestMoves, before: Before) -> Mapping[Group, Site]:
+    sites, size = table.sites, len(table.groups)
+    for number, site in moves.primaries:
+        if number > size or site > len(sites):
+            raise ConfigError(f"forest: there is no group {number}, or no site {site}")
+    names = before.names(table) if moves.primaries else ()
+    chosen = {names[number - 1]: sites[site - 1] for number, site in moves.primaries}
+    if before.has_names(table):
+        return before.with_primaries(table, chosen)
     # A group without a primary is not legal, unless the moves give it one.
-    known = zip(groups, map(before.primary.get, groups), strict=True)
-    primary = dict(cast("Iterable[tuple[Group, Site]]", known))
-    for group, site in moves.primaries:
-        if group > len(groups) or site > len(sites):
-            raise ConfigError(f"forest: there is no group {group}, or no site {site}")
-        primary[groups[group - 1]] = sites[site - 1]
-    forest = Forest(moves.builder, parent, primary, age=moves.age)
-    require_legal(table, forest, before)
-    return forest
+    known = zip(table.groups, map(before.primary.get, table.groups), strict=True)
+    return dict(cast("Iterable[tuple[Group, Site]]", known)) | chosen
 
 
 def require_legal(table: GroupTable, forest: Forest, before: Before) -> None:
     """Raise ConfigError unless the forest is one tree of the table's sites, in which every group
     has a primary with all members at or below it. The forests before are legal: if the tree is as
-    it was, so is each group with the same members and primary."""
-    if before.has_sites(table) and forest.parent == before.parent:
+    it was, or has new leaves, so is each group with the same members and primary."""
+    new, parent = before.new_sites(table), forest.parent
+    if new is not None and before.is_grown(parent, new):
         news = dict.fromkeys((*before.changed(table), *before.moved(table, forest.primary)))
         chosen = ((table.groups[group], forest.primary.get(group)) for group in news)
-        if all(top and before.lowest_above(members, top) == top for members, top in chosen):
+        if all(len(_path(parent, site)) <= _DEEPEST + 1 for site in new) and all(
+            top and _lowest_above(parent, members, top) == top for members, top in chosen
+        ):
             return  # else the look at all says what is wrong
     span = _spans(forest.parent)
     # Where there are very many groups, many have the same members and primary: each is seen once.
@@ -181,36 +311,21 @@ def _spans(parent: Mapping[Site, Site | None]) -> dict[Site, tuple[int, int]]:
     return {site: (first[site], last[site]) for site in order}
 
 
-def _largest(parent: Mapping[Site, Site | None]) -> Site:
-    """The root that has most sites below it."""
-    below: dict[Site, int] = {}
-    root: dict[Site, Site] = {}  # of each site that was passed: trees may be deep
-    for site in parent:
-        path, at = [], site
-        while at not in root and (above := parent[at]) is not None:
-            path.append(at)
-            at = above
-        top = root.setdefault(at, at)
-        for passed in path:
-            root[passed] = top
-        below[top] = below.get(top, 0) + 1
-    return min(below, key=lambda root: (-below[root], root))
-
-
 # --- in place of a builder ------------------------------------------------------------------------
 
 
-def from_record(forests: Sequence[ForestMoves], closed: Sequence[Domain]) -> Build:
+class FromRecord:
     """Gives the forests of a record, one after the other."""
-    before, ahead = Before(closed), iter(forests)
 
-    def told(table: GroupTable, _builder: str, _protocol: str) -> Forest:
-        moves = next(ahead, None)
+    def __init__(self, forests: Sequence[ForestMoves], closed: Sequence[Domain]) -> None:
+        self.before = Before(closed)
+        self._ahead = iter(forests)
+
+    def __call__(self, table: GroupTable, _builder: str, _protocol: str) -> Forest:
+        moves = next(self._ahead, None)
         if moves is None:
             raise ConfigError("forest: the record has none")
-        return moved(table, moves, before)
-
-    return told
+        return moved(table, moves, self.before)
 
 
 def as_before(closed: Sequence[Domain]) -> Build:
@@ -243,7 +358,7 @@ class Builds:
     ) -> None:
         self._build = build
         self._closed = tuple(closed)
-        self._before = Before(self._closed)
+        self.before = Before(self._closed)
         self._apart = apart
         self._anew = anew
         self._moved = 0
@@ -256,8 +371,8 @@ class Builds:
             forest = under_one_root(self._build(table, builder, protocol))
         if self._apart and protocol not in _SHAPED:
             forest = around(table, forest, self._apart)
-        require_legal(table, forest, self._before)
-        moves = moves_of(table, forest, self._before)
+        require_legal(table, forest, self.before)
+        moves = moves_of(table, forest, self.before)
         self._moved += len(moves.parents) + len(moves.primaries)
         if self._moved > PLACES:
             raise ConfigError(f"forest: more than {PLACES} sites and groups would be moved")
@@ -266,8 +381,9 @@ class Builds:
 
     def _adapted(self, table: GroupTable, builder: str, protocol: str) -> Forest | None:
         """The forest of the closed epochs, adapted to the table. None: build one anew."""
-        few = table.memberships < MANY and not protocol_named(protocol).local
-        if self._anew or not self._closed or few:
+        if self._anew or not self._closed:
+            return None
+        if not _has_memberships(table, MANY) and not protocol_named(protocol).local:
             return None
         kind = self._closed[0].structure.forest.builder
         for domain in self._closed:
@@ -278,7 +394,7 @@ class Builds:
         if kind in (METAGROUPS, BALANCED):
             return None  # their trees depend on who is in the same groups
         age = 1 + max(domain.structure.forest.age for domain in self._closed)
-        return adapted(table, self._before, kind, age, lowest=protocol == "tom")
+        return adapted(table, self.before, kind, age, lowest=protocol == "tom")
 
 
 # --- around broken links --------------------------------------------------------------------------
@@ -325,6 +441,39 @@ def _recentred(forest: Forest, apart: Collection[Pair]) -> Forest:
 # --- adapting -------------------------------------------------------------------------------------
 
 
+def _grown(
+    table: GroupTable, before: Before, new: Sequence[Site], builder: str, age: int
+) -> Forest | None:
+    """As `adapted`, where no site is gone: only groups that have changed, and new sites, are looked
+    at. None: the tree would be too deep."""
+    changed, parent = before.changed(table), before.parent
+    if new:
+        parent = dict(parent)
+        top = next(site for site, above in parent.items() if above is None)
+        seen = dict.fromkeys((table.groups[group], before.primary.get(group)) for group in changed)
+        for site in new:  # no group that stays as it was has it
+            tops = [p for members, p in seen if p is not None and site in members]
+            parent[site] = max(sorted(tops), key=tops.count) if tops else top
+            if len(_path(parent, site)) > _DEEPEST + 1:
+                return None
+    chosen = {
+        group: _lowest_above(parent, table.groups[group], before.primary.get(group))
+        for group in changed
+    }
+    if before.has_names(table):
+        primary = before.with_primaries(table, chosen)
+    else:
+        primary = {
+            group: site for group, site in before.primary.items() if group in table.groups
+        } | chosen
+    return Forest(builder, parent, primary, age=age)
+
+
+def _has_memberships(table: GroupTable, least: int) -> bool:
+    """Whether the sizes of all groups together are at least so much; few are counted."""
+    return any(total >= least for total in accumulate(map(len, table.groups.values()), initial=0))
+
+
 def adapted(
     table: GroupTable, before: Before, builder: str, age: int, *, lowest: bool
 ) -> Forest | None:
@@ -332,16 +481,11 @@ def adapted(
     the next one above it, a new site goes below the primary of most of its groups, and a group gets
     the lowest site above its members if its primary is not above them (`lowest`: in any case)."""
     star = builder == "star"
-    if not (star or lowest) and before.has_sites(table):  # the tree stays as it is
-        changed = {
-            group: before.lowest_above(table.groups[group], before.primary.get(group))
-            for group in before.changed(table)
-        }
-        gone = [group for group in before.primary if group not in table.groups]
-        primary_now = {**before.primary, **changed}
-        for group in gone:
-            del primary_now[group]
-        return Forest(builder, dict(before.parent), primary_now, age=age)
+    new = None if star or lowest else before.new_sites(table)
+    if new is not None:
+        forest = _grown(table, before, new, builder, age)
+        if forest is not None:
+            return forest
     parent: dict[Site, Site | None] = {}
     known = dict.fromkeys(site for site in table.sites if site in before.parent)
     if not known:
@@ -351,7 +495,7 @@ def adapted(
         while at is not None and at not in known:
             at = before.parent.get(at)
         parent[site] = at
-    top = _largest(parent)
+    top = largest_root(parent)
     for site, above in parent.items():
         if site != top and (star or above is None):
             parent[site] = top

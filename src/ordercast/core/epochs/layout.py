@@ -8,6 +8,7 @@ is a pure function, and forests come with the records.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeAlias
 
 from ordercast.core.epochs.chain import START, UNKNOWN
@@ -191,7 +192,7 @@ class Layout:
                 return True
         return False
 
-    def parts(self, groups: Groups) -> list[tuple[Group, ...]]:
+    def parts(self, groups: Mapping[Group, tuple[Site, ...]]) -> list[tuple[Group, ...]]:
         """The groups of each domain."""
         if self.whole:
             return [tuple(sorted(groups))] if groups else []
@@ -242,13 +243,14 @@ def nowhere(sites: Iterable[Site], founding: str = "") -> Layout:
 def reopened(
     epoch: int, names: tuple[Group, ...], groups: Mapping[Group, tuple[Site, ...]],
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
-    usual: str = "",
+    usual: str = "", inhabited: tuple[Site, ...] | None = None,
 ) -> Domain:  # fmt: skip
+    """`inhabited`: the sites of all these groups, if they are known."""
     # Built without sites outside the domain: the roster may be another when the layout is
     # unpacked later. The table is not checked again: names were checked where they entered.
     whole = names == tuple(groups)
-    inside = dict(groups) if whole else {name: groups[name] for name in names}
-    table = GroupTable(sites_of(inside), inside)
+    inside = groups if whole else {name: groups[name] for name in names}
+    table = GroupTable(sites_of(inside) if inhabited is None else inhabited, inside)
     forest = under_one_root(_built(table, builder, protocol, build))
     structure = widened(Structure(epoch, table, forest), roster)
     return Domain(epoch, builder, protocol, structure, table.sites, after, usual)
@@ -266,12 +268,14 @@ def _built(table: GroupTable, builder: str, protocol: str, build: Build) -> Fore
 def opened(
     epoch: int, names: tuple[Group, ...], groups: Mapping[Group, tuple[Site, ...]],
     roster: tuple[Site, ...], builder: str, protocol: str, after: tuple[int, ...], build: Build,
-    usual: str = "", *, somehow: bool,
+    usual: str = "", inhabited: tuple[Site, ...] | None = None, *, somehow: bool,
 ) -> Domain:  # fmt: skip
     """A domain that its sites can work in. Raises ConfigError if the protocol does not fit it.
     `somehow`: the epochs before it have ended, so it must open. If need be, one site places all."""
     try:
-        domain = reopened(epoch, names, groups, roster, builder, protocol, after, build, usual)
+        domain = reopened(
+            epoch, names, groups, roster, builder, protocol, after, build, usual, inhabited
+        )
         require_fit(protocol, domain.structure, domain.sites)
     except ConfigError as error:
         if not somehow:
@@ -298,10 +302,12 @@ def widened(structure: Structure, sites: Iterable[Site]) -> Structure:
     return Structure(structure.epoch, table, replace(forest, parent=parent))
 
 
-def living(groups: Mapping[Group, tuple[Site, ...]], absent: Mapping[Site, int]) -> Groups:
+def living(
+    groups: Mapping[Group, tuple[Site, ...]], absent: Mapping[Site, int]
+) -> Mapping[Group, tuple[Site, ...]]:
     """The groups without their absent members. A group that has no others is left out."""
     if not absent:
-        return dict(groups)
+        return groups  # the very same, so that epochs share them
     left = {
         members: tuple(site for site in members if site not in absent)
         for members in distinct(groups)
@@ -316,23 +322,30 @@ def distinct(groups: Mapping[Group, tuple[Site, ...]]) -> dict[tuple[Site, ...],
 
 def sites_of(groups: Mapping[Group, tuple[Site, ...]]) -> tuple[Site, ...]:
     """All members, sorted."""
-    return tuple(sorted({site: None for members in distinct(groups) for site in members}))
+    return tuple(sorted(dict.fromkeys(chain.from_iterable(distinct(groups)))))
 
 
 def manner(
-    layout: Layout, old: list[Domain], names: tuple[Group, ...], groups: Groups,
-    edits: tuple[Edit, ...],
+    layout: Layout, old: list[Domain], names: tuple[Group, ...],
+    groups: Mapping[Group, tuple[Site, ...]], edits: tuple[Edit, ...],
 ) -> tuple[str, str]:  # fmt: skip
     """Builder and protocol: as asked for, else those of the domain before, else of any domain."""
-    near = {site for members in dict.fromkeys(map(groups.__getitem__, names)) for site in members}
-    before = [d.manner for d in old if not near.isdisjoint(d.sites)]
-    before += [layout.manners[name] for name in names if name in layout.manners]
+
+    def has_any(sites: Iterable[Site]) -> bool:
+        """Whether one of these sites is in one of the groups. The first look often finds one."""
+        inside = dict.fromkeys(sites)
+        members = chain.from_iterable(map(groups.__getitem__, names))
+        return any(map(inside.__contains__, members))
+
+    before = [d.manner for d in old if has_any(d.sites)]
+    if layout.manners:
+        before += [layout.manners[name] for name in names if name in layout.manners]
     before += [domain.manner for domain in layout.domains.values()]
     builder, protocol = before[0] if before else ("greedy", "propagation")
     for edit in edits:
-        if isinstance(edit, UseBuilder) and (not edit.site or edit.site in near):
+        if isinstance(edit, UseBuilder) and (not edit.site or has_any((edit.site,))):
             builder = edit.builder
-        elif isinstance(edit, UseProtocol) and (not edit.site or edit.site in near):
+        elif isinstance(edit, UseProtocol) and (not edit.site or has_any((edit.site,))):
             protocol = edit.protocol
     return builder, protocol
 

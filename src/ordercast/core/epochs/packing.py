@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 
 from ordercast.core.epochs.chain import HASH_BYTES, UNKNOWN
-from ordercast.core.epochs.forests import Before, from_record, moves_of
+from ordercast.core.epochs.forests import Before, FromRecord, moves_of
 from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
@@ -248,7 +248,7 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
     domains: dict[int, Domain] = {}
     for d in packed.domains:
         GroupTable.of({group: groups[group] for group in d.groups})  # a peer may have sent it
-        forest = build if d.forest is None else from_record((d.forest,), ())
+        forest = build if d.forest is None else FromRecord((d.forest,), ())
         domain = reopened(
             d.epoch, d.groups, groups, sites, d.builder, d.protocol, d.after, forest, d.usual
         )
