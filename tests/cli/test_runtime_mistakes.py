@@ -77,6 +77,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("site add c.toml d --address 7104", "--address: '7104' is not an address"),
         ("site add c.toml d --address 10.0.0.1:7104", "10.0.0.1 is not loopback"),
         ("site add c.toml d --address 127.0.0.1:7101", "is taken by site 'a'"),
+        ("cluster down c.toml --log json", "cluster down: --log is for 'up' and 'restart'"),
+        ("cluster kill c.toml a --log-level info", "--log-level is for 'up' and 'restart'"),
         ("site add c.toml d! --address 127.0.0.1:7104", "site add: 'd!' is not a name"),
         ("site add c.toml d --address 127.0.0.1:7104", "no site of cluster 'demo' runs here"),
         ("site retire c.toml a b", "site retire: one argument too many: 'b'"),

@@ -34,6 +34,7 @@ LARGEST_FILE = 16 * 1024 * 1024  # bytes
 MOST_VOTERS = 7
 DEFAULT_VOTERS = 5  # of a roster larger than that
 LOG_FORMS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _CHOICES = {
     "deliver": ("safe", "agreed"),
@@ -43,12 +44,13 @@ _CHOICES = {
     "builder": (*NAMED, AUTO),
     "dissemination": WAYS,
     "log": LOG_FORMS,
+    "log_level": LOG_LEVELS,
 }
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups", "grants")
 _CLUSTER = (
     "name", "dir", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
     "durability", "voters", "retired", "slow_member", "unnamed_reader", "open", "insecure",
-    "dissemination", "secret", "log",
+    "dissemination", "secret", "log", "log_level",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
