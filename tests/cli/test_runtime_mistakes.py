@@ -48,7 +48,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("send c.toml alpha - --count 5", "--count does not go with -"),
         ("send c.toml alpha x --count 0", "0 is too small (1 or more)"),
         ("send c.toml alpha --size -1", "-1 is too small (0 or more)"),
-        ("send c.toml alpha --size 2000000", "--size: 2000000 is above 1048576 bytes"),
+        ("send c.toml alpha --size 2000000", "--size: 2,000,000 is above 1,048,576 bytes"),
         ("send c.toml alpha x --until placed", "'placed' is none of accepted, ordered, stable"),
         ("send c.toml alpha x --timeout soon", "'soon' is not a number of seconds"),
         ("send c.toml beta x", "c.toml: there is no group 'beta' (known: alpha)"),

@@ -240,7 +240,7 @@ def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
     days = (found.ends_at - int(time.time())) // 86_400
     level = OK if days >= EXPIRES_SOON_DAYS else WARNING
     cure = "" if level == OK else f"ordercast certs {cluster.source} --site {site} --renew"
-    yield Diagnosis(level, site, f"its certificate is good for {days} days", cure)
+    yield Diagnosis(level, site, f"its certificate is good for {days:,} days", cure)
 
 
 def _together(cluster: "Cluster", sites: Statuses) -> Iterator[Diagnosis]:

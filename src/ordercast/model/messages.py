@@ -177,7 +177,7 @@ class Requests(Packed, frozen=True):
             before = number
             total += count
         if total != messages:
-            raise FrameError(f"batch.requests have {total} messages, the batch {messages}")
+            raise FrameError(f"batch.requests have {total:,} messages, the batch {messages:,}")
         if len(self.numbers) > 1 and not is_client(self.client):
             raise FrameError(
                 f"batch.requests: {len(self.numbers)} of a producer, or with ids, in one batch"
@@ -432,7 +432,7 @@ def body_of(batch: Batch) -> list[bytes] | Envelope:
     if count != batch.count:
         raise FrameError(
             f"body of {batch.origin}'s batch {batch.seq} to {batch.group} holds"
-            f" {count} payloads, the batch says {batch.count}"
+            f" {count:,} payloads, the batch says {batch.count:,}"
         )
     return body
 

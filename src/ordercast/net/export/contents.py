@@ -77,7 +77,7 @@ def parts_of(batch: Batch) -> RequestParts:
         return RequestParts()
     parts = batch.requests.parts()
     if len(parts) != batch.count:
-        raise FrameError(f"its requests have {len(parts)} messages, the batch {batch.count}")
+        raise FrameError(f"its requests have {len(parts):,} messages, the batch {batch.count:,}")
     client = batch.requests.client
     ticket = ticket_in(client)
     name = f"{PRODUCER_CLIENT}{ticket}" if ticket else client.hex()
