@@ -1,7 +1,11 @@
 """`ordercast doctor`: what it finds in what sites say, and what it says to do."""
 
+import asyncio
 import json
 import socket
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,12 @@ import pytest
 
 from ordercast.cli import main
 from ordercast.cli.doctor import OK, WARNING, WRONG, Diagnosis, examine
+from ordercast.model.groups import Site
 from ordercast.net.cluster.certificates import make_site_certificate, read_authority
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
+from ordercast.net.store.formats import newest_format
+from ordercast.net.store.store import Store
 from support.clusters.processes import NAME, write_cluster
 
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
@@ -40,7 +47,7 @@ def test_a_founding_that_waits_and_sites_that_are_down_are_named(tmp_path: Path)
     why = "not founded yet: founding needs every voter once; start c"
     waiting = {**UP, "state": "unwell", "reasons": [why]}
     (found,) = troubles(cluster, tmp_path, a=waiting, b=UP, c=ELSEWHERE)
-    assert found[:3] == (WRONG, "a", why)
+    assert found == (WRONG, "a", why, f"ordercast cluster restart {cluster.source} c")
     down = {"state": "down", "reasons": ["no process runs it"]}
     (found,) = troubles(cluster, tmp_path, a=UP, b=UP, c=down)
     assert found.cure == f"ordercast cluster restart {cluster.source} c"
@@ -48,6 +55,107 @@ def test_a_founding_that_waits_and_sites_that_are_down_are_named(tmp_path: Path)
         (found,) = troubles(cluster, tmp_path, a=UP, b=UP, c=down)
     host, port = cluster.address("c")
     assert found.cure.startswith(f"{host}:{port} is taken: ")
+
+
+def test_voters_on_other_machines_are_started_there(tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path)
+    far = {site: replace(cluster.sites[site], address=("10.0.0.9", 7101)) for site in "bc"}
+    cluster = replace(cluster, sites={**cluster.sites, **far})
+    why = "not founded yet: founding needs every voter once; start b and c"
+    waiting = {**UP, "state": "unwell", "reasons": [why]}
+    (found,) = troubles(cluster, tmp_path, a=waiting, b=ELSEWHERE, c=ELSEWHERE)
+    assert found.cure == "; ".join(
+        f"on its machine: ordercast node {cluster.source} --site {site}" for site in "bc"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        ("no majority: site a has heard of no majority", "ordercast cluster restart {file} c"),
+        ("store: no space left on device", "then ordercast cluster restart {file} a"),
+        ("replica of alpha: diverged: from b at 7", "ordercast docs operations"),
+        ("excluded: the others went on", "it returns by itself"),
+        ("returning: no manager has been heard lately", "it returns by itself"),
+        ("link to c: lost for 9 s", "see that the peer runs"),
+        ("what a later release says", "it returns by itself"),
+    ],
+)
+def test_whatever_a_site_complains_of_there_is_a_next_step(
+    reason: str, cure: str, tmp_path: Path
+) -> None:
+    cluster = cluster_in(tmp_path)
+    unwell = {**UP, "state": "unwell", "reasons": [reason], "voters": ["a", "b", "c"]}
+    (found,) = troubles(cluster, tmp_path, a=unwell, b=UP, c=ELSEWHERE)
+    assert found.found == reason
+    assert cure.format(file=cluster.source) in found.cure
+
+
+def test_one_group_is_no_plural(tmp_path: Path) -> None:
+    cluster = read_cluster(write_cluster(tmp_path, {"alpha": ["a"]}, {}))
+    first = next(iter(examine(cluster, tmp_path, {"a": UP})))
+    assert first.found == "1 site, 1 group"
+
+
+def made_store(path: Path, cluster: str, site: str) -> Path:
+    """A store that was begun, as a daemon leaves it."""
+
+    async def begin() -> None:
+        store = Store.open(path, cluster=cluster, site=Site(site), durability="os")
+        await store.close()
+
+    asyncio.run(begin())
+    return path
+
+
+def spoiled(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"no database at all")
+
+
+def newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version={newest_format() + 1}")
+
+
+@pytest.mark.parametrize(
+    ("site", "name", "harm", "found", "cure"),
+    [
+        ("b", NAME, None, "belongs to site 'b', not 'a'", "give the folder of this site with"),
+        ("a", "other", None, "belongs to cluster 'other', not", "give the folder of this cluster"),
+        ("a", NAME, newer, "is a store of format", "it was written by a newer release, run that"),
+        ("a", NAME, spoiled, "is not a store, or its first page", "keep it, and put back"),
+    ],
+)
+def test_a_store_that_its_site_would_refuse_is_named_and_left_as_it_is(
+    site: str, name: str, harm: Any, found: str, cure: str, tmp_path: Path
+) -> None:
+    cluster = cluster_in(tmp_path)
+    folder = tmp_path / "dir"
+    folder.mkdir()
+    path = made_store(folder / "a.db", name, site)
+    if harm is not None:
+        harm(path)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    down = {"state": "down", "reasons": ["no process runs it"]}
+    (wrong,) = troubles(cluster, folder, a=down, b=UP, c=ELSEWHERE)
+    assert wrong[:2] == (WRONG, "a")
+    assert wrong.found.startswith(f"{path}: {found}")
+    assert wrong.cure.startswith(cure)
+    first = troubles(cluster, folder, a=down, b=ELSEWHERE, c=ELSEWHERE)[0]
+    assert first.cure.startswith("mend the stores that are named below; then ordercast cluster up")
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_a_store_of_its_own_is_started(tmp_path: Path) -> None:
+    cluster = cluster_in(tmp_path)
+    down = {"state": "down", "reasons": ["no process runs it"]}
+    made_store(tmp_path / "a.db", NAME, "a")
+    (tmp_path / "b.db").touch()  # a start ended before it was made
+    found = troubles(cluster, tmp_path, a=down, b=down, c=UP)
+    assert [each.cure for each in found] == [
+        f"ordercast cluster restart {cluster.source} {site}" for site in "ab"
+    ]
 
 
 def test_what_the_sites_say_of_each_other_is_told(tmp_path: Path) -> None:

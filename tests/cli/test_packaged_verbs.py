@@ -2,8 +2,12 @@
 
 import ast
 import json
+import os
+import pty
 import re
+import select
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -73,6 +77,36 @@ def test_bash_completes_verbs_actions_and_options(
     assert set(completed(script, "")) >= {verb.name for verb in VERBS}
 
 
+def complete_in_zsh(folder: Path, *lines: tuple[str, str]) -> None:
+    """Type each line and the key Tab, until the other one stands there: in a terminal, since zsh
+    completes nowhere else. Nothing is run."""
+    ours, theirs = pty.openpty()
+    environment = {"TERM": "dumb", "PATH": os.environ["PATH"], "HOME": str(folder)}
+    shell = subprocess.Popen(
+        [needed("zsh"), "-f", "-i"], cwd=folder, env=environment,
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+
+    def type_until(keys: str, shown: str) -> None:
+        os.write(ours, keys.encode())
+        written, end = "", time.monotonic() + 60
+        while shown not in written:
+            assert time.monotonic() < end, written
+            if select.select([ours], [], [], 0.2)[0]:
+                written += os.read(ours, 65_536).decode()
+
+    try:
+        load = f"fpath=($fpath {folder}); autoload -Uz compinit; compinit -u -D"
+        type_until(f"{load}; print rea''dy\r", "ready\r")
+        for typed, completed in lines:
+            type_until(f"\x15{typed}\t", completed)  # Ctrl-U: without the line before
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours)
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_every_verb_and_option(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -84,6 +118,14 @@ def test_other_shells_get_every_verb_and_option(
     file = tmp_path / "completion"
     file.write_text(script, encoding="utf-8")
     subprocess.run([needed(shell), "-n", str(file)], check=True)  # it reads it, and runs nothing
+    if shell == "zsh":
+        file.rename(tmp_path / "_ordercast")
+        complete_in_zsh(
+            tmp_path,
+            ("ordercast cluster rest", "ordercast cluster restart "),
+            ("ordercast sim --faul", "ordercast sim --faults "),
+            ("ordercast dash", "ordercast dashboard "),
+        )
     if shell == "fish":
         asked = f"source {file}; complete -C 'ordercast cluster re'"
         words = [shell, "--no-config", "-c", asked]

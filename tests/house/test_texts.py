@@ -50,6 +50,29 @@ def test_no_file_names_a_machine_a_host_or_a_mail_address() -> None:
     assert found == []
 
 
+_UNITS = (
+    "bytes|messages|deliveries|rows|records|items|headers|entries|payloads|sites|groups|members"
+)
+_PLAIN_COUNT = re.compile(
+    r"\{(?!rows\} del|messages\} mess|sites\} sites|_)[^{}:!'\"]+\} (?:" + _UNITS + r")\b"
+    r"|(?:limit is|limits are|most is|at most|is above) \{[^{}:!'\"]+\}"
+)
+
+
+def test_counts_that_users_read_have_separators() -> None:
+    """A count before its unit, or a limit. `reproduce` forms its own: its numbers are rounded."""
+    found = [
+        f"{path}:{number}: {match.group()}"
+        for path, text in texts()
+        if path.suffix == ".py" and path.parts[0] == "src" and "studies" not in path.parts
+        for number, line in enumerate(text.splitlines(), start=1)
+        for match in _PLAIN_COUNT.finditer(line)
+    ]
+    assert found == []
+    assert _PLAIN_COUNT.search('f"headers of {size} bytes; the limit is 4"')
+    assert _PLAIN_COUNT.search('f"the limit is {MOST}"')
+
+
 def test_the_licence_is_the_whole_apache_licence() -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License\n                           Version 2.0, January 2004" in text

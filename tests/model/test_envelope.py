@@ -149,7 +149,7 @@ LARGE = (("a", bytes(HEADERS_BYTES)),)
         (Envelope([b"x", b"y"], 1, (HeaderRun(0, 0, RED),)), "`int` >= 1"),
         (Envelope([b"x", b"y"], 1, (HeaderRun(0, BATCH_MESSAGES + 1, RED),)), "`int` <= 65536"),
         (Envelope([b"x", b"y"], 1, (HeaderRun(0, 1, ()),)), "length >= 1"),
-        (Envelope([b"x", b"y"], 1, (HeaderRun(0, 1, LARGE),)), "headers of 4097 bytes"),
+        (Envelope([b"x", b"y"], 1, (HeaderRun(0, 1, LARGE),)), "headers of 4,097 bytes"),
         (Envelope([b"x", b"y"], 1, (), ("g", "g")), "one of them stands there twice"),
         (Envelope([b"x", b"y"], 1, (), ("no name",)), "'no name' is not a group's name"),
         (Envelope([b"x", b"y"], 1, (), (implicit_group(ALL),)), "is a list of sites"),

@@ -50,7 +50,7 @@ def test_values_that_are_like_bytes_become_bytes() -> None:
         ({"colour": "red"}, ConfigError, "headers: colour: bytes are needed, not 'red'"),
         ([("a", b"")], ConfigError, "headers: a mapping is needed, not "),
         ({**MOST, "z": b""}, TooLarge, "33 headers; the limit is 32"),
-        ({**MOST, "00": bytes(127)}, TooLarge, "headers of 4097 bytes; the limit is 4096"),
+        ({**MOST, "00": bytes(127)}, TooLarge, "headers of 4,097 bytes; the limit is 4,096"),
     ],
 )
 def test_other_headers_are_refused_in_one_line(
@@ -71,7 +71,7 @@ def test_other_headers_are_refused_in_one_line(
         ((("", b""),), "'' is not a header's name"),
         ((("\t", b""),), "is not a header's name"),
         ((("x" * 65, b""),), "is not a header's name"),
-        ((("a", bytes(4_096)),), "headers of 4097 bytes, at most 4096"),
+        ((("a", bytes(4_096)),), "headers of 4,097 bytes, at most 4,096"),
     ],
 )
 def test_a_peers_headers_are_refused_by_the_same_rules(items: HeaderItems, why: str) -> None:

@@ -55,9 +55,14 @@ def load(daemons: Daemons) -> Iterator[None]:
             assert sending.wait(60) == 0
 
 
+def log_of(daemons: Daemons, site: str) -> list[str]:
+    return (daemons.dir / f"{site}.log").read_text(encoding="utf-8").splitlines()
+
+
 def test_a_site_returns_on_a_store_restored_from_a_copy_made_under_load(tmp_path: Path) -> None:
     groups = {"alpha": ["a", "b", "c"], "beta": ["b", "c"]}
-    with up(tmp_path, groups=groups, durability="os", tables=QUICK, in_process=True) as daemons:
+    options = {"durability": "os", "log_level": "warning"}
+    with up(tmp_path, groups=groups, tables=QUICK, in_process=True, **options) as daemons:
         with load(daemons):
             assert soon(lambda: status(daemons, "a").get("position", 0) > 100)
             copied = daemons.json("backup", FILE, "a", "a.backup")
@@ -77,8 +82,10 @@ def test_a_site_returns_on_a_store_restored_from_a_copy_made_under_load(tmp_path
         for path in daemons.dir.glob("a.db*"):
             path.unlink()
         daemons.good("restore", FILE, "a", "a.backup")
-        daemons.good("cluster", "restart", FILE, "a")
+        assert not [line for line in log_of(daemons, "a") if " INFO " in line]
+        daemons.good("cluster", "restart", FILE, "a", "--log", "json", "--log-level", "info")
         assert soon(lambda: stands(daemons, "a", "present", 2))
+        assert json.loads(log_of(daemons, "a")[-1])["level"] == "info"
         for origin in ("a", "b"):
             daemons.good(
                 "send", FILE, "alpha", f"again {origin}", "--from", origin, "--until", "stable"

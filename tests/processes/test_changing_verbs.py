@@ -141,7 +141,7 @@ def test_what_is_impossible_is_refused_in_one_line(cluster: Daemons) -> None:
         (("group", "remove", FILE, "delta"), "there is no group 'delta'"),
         (("site", "add", FILE, "b", "--address", "127.0.0.1:9"), "b"),
         (("site", "retire", FILE, "z"), "there is no site 'z'"),
-        (("site", "retire", FILE, "a"), "site 'a' is a voter"),
+        (("site", "retire", FILE, "a"), f"('ordercast voter remove {FILE} a')"),
         (("protocol", "switch", FILE, "centralized", "--site", "z"), "there is no site 'z'"),
         (("voter", "add", FILE, "z"), "there is no site 'z'"),
     ):

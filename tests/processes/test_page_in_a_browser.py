@@ -29,6 +29,13 @@ GROUPS = {
 }
 FILE = "cluster.toml"
 SOON_MS = 20_000
+SIGNS = {  # of a page that shows what it has
+    "cluster": "#forest .fo-box",
+    "replay": "#diagram svg",
+    "witness": "#checks tbody td",
+    "planner": "#builders .builder",
+    "papers": ".paper",
+}
 
 
 @pytest.fixture(scope="module")
@@ -229,14 +236,60 @@ def test_the_papers_are_all_there(page: Page) -> None:
     expect(page.locator("#gs-graph1")).to_be_visible()
 
 
-def test_pages_fit_a_telephone_and_keys_go_round(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    for number, name in enumerate(("cluster", "replay", "witness", "planner", "papers"), start=1):
+PAGES = ("cluster", "replay", "witness", "planner", "papers")
+_CONTRASTS = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const solid = (found) => found.length >= 3 && (found.length < 4 || found[3] > 0.5);
+  const behind = (element) => {
+    const box = element.closest(".fo-box")?.querySelector("rect");
+    const fill = box ? parse(getComputedStyle(box).fill) : [];
+    if (solid(fill)) return fill;
+    for (let at = element; at; at = at.parentElement) {
+      const found = parse(getComputedStyle(at).backgroundColor);
+      if (solid(found)) return found;
+    }
+    return [255, 255, 255];
+  };
+  const found = new Map();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement, text = texts.currentNode.data.trim();
+    if (!text || element.closest("[disabled], option, .skip, #told")) continue;
+    if (!element.checkVisibility()) continue;
+    const style = getComputedStyle(element);
+    const svg = element instanceof SVGElement;
+    const [one, other] = [parse(svg ? style.fill : style.color), behind(element)].map(light);
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    const name = `${element.localName}.${element.getAttribute("class") ?? ""}`;
+    if (ratio < 4.5) found.set(name, `${name}: ${text.slice(0, 20)}: ${ratio.toFixed(2)}`);
+  }
+  return [...found.values()];
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_fit_and_can_be_read_and_keys_go_round(page: Page, width: int, theme: str) -> None:
+    """Nothing is wider than the screen, and every text stands out from what is behind it."""
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    page.set_viewport_size({"width": width, "height": 844})
+    wrong = []
+    for number, name in enumerate(PAGES, start=1):
         page.locator("body").press(str(number))
         page.wait_for_url(f"**/{name}")
         page.wait_for_load_state("load")  # before that it may have no style
         page.wait_for_function("() => document.querySelector('main').childElementCount > 0")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        page.wait_for_selector(SIGNS[name], state="attached")
+        if (found := page.evaluate("document.documentElement.scrollWidth")) > width:
+            wrong.append(f"{name} is {found} pixels wide")
+        wrong += [f"{name}: {line}" for line in page.evaluate(_CONTRASTS)]
+    assert wrong == []
+
+
+def test_a_key_turns_the_theme(page: Page) -> None:
     before = page.evaluate("getComputedStyle(document.body).color")
     page.locator("body").press("t")
     assert page.evaluate("getComputedStyle(document.body).color") != before

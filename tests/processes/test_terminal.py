@@ -1,23 +1,28 @@
 """`ordercast top` in a terminal, against real daemons; Ctrl-C there, in verbs that take long."""
 
+import asyncio
 import contextlib
 import fcntl
 import json
 import os
 import pty
+import random
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 from urllib.request import Request, urlopen
 
 import pytest
 
+from ordercast.net.cluster.processes import running
+from ordercast.net.store.store import Store
 from processes.daemons import Daemons, up
 
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07]*\x07|[()][A-B0-2]|[=>78cM])")
@@ -67,6 +72,14 @@ class Terminal:
             return False
         self._written += data
         return bool(data)
+
+    def until_true(self, sign: Callable[[int], bool]) -> None:
+        """The same for a verb that says nothing: `sign` is asked about its process."""
+        end = time.monotonic() + 60
+        while not sign(self.process.pid):
+            assert time.monotonic() < end
+            assert self.process.poll() is None, self.shown[-3000:]
+            time.sleep(0.002)
 
     def press(self, keys: bytes) -> None:
         os.write(self._ours, keys)
@@ -164,6 +177,100 @@ def test_ctrl_c_ends_a_long_verb_at_once(words: str, sign: str, cluster: Daemons
     assert last.removeprefix("^C") == "ordercast: interrupted"
     assert "Traceback" not in terminal.shown[before:]
     assert left_running(terminal.process.pid) == []
+
+
+def opened(pid: int) -> list[str]:
+    return [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+def reads(file: str) -> Callable[[int], bool]:
+    """Whether a process has opened the file."""
+
+    def sign(pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            return any(name.endswith(file) for name in opened(pid))
+        return False
+
+    return sign
+
+
+def computes(pid: int) -> bool:
+    """Longer than it takes to start."""
+    used = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11]
+    return int(used) / os.sysconf("SC_CLK_TCK") > 0.9
+
+
+def waits(pid: int) -> bool:
+    """For a daemon: its socket is open, and for a while it does nothing."""
+    if not any(name.startswith("socket:") for name in opened(pid)):
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    before = stat.read_text().rpartition(")")[2].split()[11:13]
+    time.sleep(0.3)
+    return stat.read_text().rpartition(")")[2].split()[11:13] == before
+
+
+@pytest.fixture(scope="module")
+def silent(cluster: Daemons) -> Daemons:
+    """Beside the cluster, which runs: a store with many rows of one that does not; many groups."""
+    place = cluster.place / "silent"
+    folder = place / "dir"
+    folder.mkdir(parents=True, mode=0o700)
+    text = cluster.file.read_text(encoding="utf-8").replace('"demo"', '"still"', 1)
+    (place / "still.toml").write_text(text, encoding="utf-8")
+
+    async def begin() -> None:
+        store = Store.open(folder / "a.db", cluster="still", site="a", durability="os")
+        await store.close()
+
+    asyncio.run(begin())
+    with contextlib.closing(sqlite3.connect(folder / "a.db")) as db:
+        db.execute(
+            "WITH RECURSIVE k(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < 80000)"
+            " INSERT INTO batches SELECT i, 1, 1, i, 1, 1, 0, i, 0, 1, 0, zeroblob(50) FROM k"
+        )
+        db.commit()
+    chance = random.Random(1)
+    groups = {f"g{g}": [f"s{n}" for n in chance.sample(range(2_000), 20)] for g in range(1_500)}
+    (place / "many.json").write_text(json.dumps({"groups": groups}), encoding="utf-8")
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("words", "sign"),
+    [
+        ("inspect silent/still.toml --dir silent/dir", reads("a.db")),
+        ("backup silent/still.toml a copy --dir silent/dir", reads("copy.tmp")),
+        ("plan silent/many.json", computes),
+        ("export cluster.toml history", waits),
+        ("group join cluster.toml alpha c --via a", waits),
+    ],
+)
+def test_ctrl_c_ends_a_silent_verb_at_once(
+    words: str, sign: Callable[[int], bool], silent: Daemons
+) -> None:
+    """With one line; no process is left, and no half of what it would have written. The daemons of
+    two voters do not answer: so an export waits for them, and a change for a majority."""
+    before = sorted(path.name for path in silent.place.iterdir())
+    stopped = [daemon.pid for site in "bc" if (daemon := running(silent.dir, site)) is not None]
+    terminal = None
+    try:
+        for pid in stopped if sign is waits else ():
+            os.kill(pid, signal.SIGSTOP)
+        terminal = Terminal(silent, *words.split())
+        terminal.until_true(sign)
+        begun = time.monotonic()
+        terminal.press(b"\x03")
+        assert terminal.end() == 130
+        assert time.monotonic() - begun < 10
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        if terminal is not None:
+            terminal.process.kill()
+    assert terminal.shown.strip().removeprefix("^C").splitlines() == ["ordercast: interrupted"]
+    assert left_running(terminal.process.pid) == []
+    assert sorted(path.name for path in silent.place.iterdir()) == before
 
 
 def test_ctrl_c_ends_a_page_that_computes_and_streams(cluster: Daemons) -> None:

@@ -90,7 +90,7 @@ def test_the_time_of_each_delivery_is_that_of_the_export(cluster: Daemons) -> No
         (["colour"], "--header: 'colour' is not NAME=VALUE"),
         (["a=1", "a=2"], "--header: 'a' is given twice"),
         (["=1"], "headers: '' is not a name: 1 to 64 printable characters of ASCII"),
-        (["a=" + "x" * 5_000], "headers of 5001 bytes; the limit is 4096 for one message"),
+        (["a=" + "x" * 5_000], "headers of 5,001 bytes; the limit is 4,096 for one message"),
     ],
 )
 def test_headers_that_are_wrong_are_one_line(cluster: Daemons, given: list[str], why: str) -> None:

@@ -234,7 +234,7 @@ def test_sites_that_stay_down_are_not_held_against_the_others() -> None:
         ({"rate": 0.0}, "rate: 0.0 is not a rate"),
         ({"batch": 0}, "batch: 0 is too small (1 or more)"),
         ({"messages": -1}, "messages: -1 is too small (0 or more)"),
-        ({"payload": 2_000_000}, "payload: 2000000 is above the limit of 1048576 bytes"),
+        ({"payload": 2_000_000}, "payload: 2,000,000 is above the limit of 1,048,576 bytes"),
         ({"implicit": 1.5}, "implicit: 1.5 is not a share (0 to 1)"),
         ({"origins": 0}, "origins: 0 of 9 sites"),
         ({"origins": 10}, "origins: 10 of 9 sites"),

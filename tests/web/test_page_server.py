@@ -1,7 +1,10 @@
 """The server of the page: what it admits, what it refuses, and what a page may do."""
 
 import re
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from ordercast.web.access import POLICY, Access
 from ordercast.web.app import Dashboard, make_app
 from ordercast.web.controls import Controls
 from ordercast.web.feed import Sampler, TraceFeed
+from ordercast.web.making import RunInMaking
 from ordercast.web.runs import run_config
 from ordercast.web.server import access_to
 from support.harness.served_page import ServedPage, served
@@ -223,6 +227,47 @@ def test_the_papers_are_listed_and_a_figure_is_no_way_to_other_files(page: Serve
     assert "gs-graph1" in names
     for name in ("gs-graph1", "..%2F..%2Fpyproject.toml", "x"):
         assert page.get(f"/api/papers/{name}.png").status in (400, 404)
+
+
+def in_making(line: str, held: threading.Event, said: list[str]) -> Dashboard:
+    """A dashboard whose run goes on when it is let go."""
+    shown = dashboard()
+    shown.making = RunInMaking(*parse_line(line), lambda _: held.wait() and None, said.append)
+    shown.sampler = Sampler(shown.making)
+    return shown
+
+
+def test_a_page_is_served_while_its_run_is_simulated_and_says_how_far_it_is() -> None:
+    held, said = threading.Event(), list[str]()
+    with served(in_making(SMALL.replace("20", "400"), held, said)) as page:
+        try:
+            assert page.get("/cluster").status == 200
+            assert page.get("/api/cluster").json()["running"].startswith("running: ")
+            listed = page.get("/api/replay").json()
+            assert listed["runs"] == []
+            assert listed["running"].startswith("running: ")
+        finally:
+            held.set()
+        while "running" in (found := page.get("/api/cluster").json()):
+            time.sleep(0.01)
+        assert "A simulated feed" in found["note"]
+        assert "sampled once a second" in found["note"]
+        listed = page.get("/api/replay").json()
+        assert (len(listed["runs"]), listed["running"]) == (1, "")
+    assert [line.startswith("the run is there") for line in said] == [True]
+
+
+def test_a_run_that_fails_is_told_on_the_page() -> None:
+    held, said = threading.Event(), list[str]()
+    held.set()
+    shown = in_making(SMALL, held, said)
+    assert shown.making is not None
+    shown.making._config = replace(shown.making._config, messages=-1)
+    with served(shown) as page:
+        while (found := page.get("/api/cluster")).status == 200:
+            time.sleep(0.01)
+        assert found.json()["error"].startswith("messages: -1")
+    assert said == [found.json()["error"]]
 
 
 def test_a_server_without_control_only_looks() -> None:

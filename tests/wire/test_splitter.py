@@ -93,7 +93,7 @@ def test_an_oversize_frame_is_refused_at_its_header(step: int) -> None:
 def test_no_limit_exceeds_that_of_the_format() -> None:
     splitter = FrameSplitter(limit=10 * FRAME_BYTES)
     header = encode_frame(SMALL)[:4] + FRAME_BYTES.to_bytes(4) + bytes(4)
-    with pytest.raises(FrameError, match=f"at most {FRAME_BYTES}"):
+    with pytest.raises(FrameError, match=f"at most {FRAME_BYTES:,}"):
         splitter.feed(header)
 
 

@@ -39,16 +39,16 @@ def test_a_frame_has_at_most_16_mib() -> None:
     largest = two_batches(limits.FRAME_BYTES - around)
     assert len(encode_frame(largest)) == limits.FRAME_BYTES == 16 * 1024 * 1024
     assert passes(largest)
-    with pytest.raises(FrameError, match="frame of 16777217 bytes, at most 16777216"):
+    with pytest.raises(FrameError, match="frame of 16,777,217 bytes, at most 16,777,216"):
         encode_frame(two_batches(limits.FRAME_BYTES - around + 1))
-    with pytest.raises(FrameError, match="frame of 16777217 bytes, at most 16777216"):
+    with pytest.raises(FrameError, match="frame of 16,777,217 bytes, at most 16,777,216"):
         decode_frame(sealed(bytes(limits.FRAME_BYTES + 1 - HEADER_BYTES)))
 
 
 def test_a_frame_has_at_most_1024_items() -> None:
     items = (Submit(batch(body=b"")),) * limits.ITEMS
     assert passes(Data(1, 1, UP, 1, items))
-    with pytest.raises(FrameError, match="frame of 1025 items, at most 1024"):
+    with pytest.raises(FrameError, match="frame of 1,025 items, at most 1,024"):
         encode_frame(Data(1, 1, UP, 1, (*items, items[0])))
 
 

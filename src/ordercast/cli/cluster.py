@@ -18,7 +18,7 @@ from ordercast.cli.command import (
     print_json,
 )
 from ordercast.cli.destination import dir_argument, local_destination
-from ordercast.cli.runtime import action_and_cluster, elsewhere, new_argument, say
+from ordercast.cli.runtime import action_and_cluster, elsewhere, log_arguments, new_argument, say
 from ordercast.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ that were added while it ran and have a store in DIR; not those that were retire
            here must be stopped. What only the lost ones had decided may vanish: say
            --accept-loss. The lost return with an empty store, and not otherwise
 
-Logs of sites in the background are DIR/SITE.log."""
+Logs of sites in the background are DIR/SITE.log; --log and --log-level of up and restart
+count until the next start."""
 
 EXAMPLE = """\
 example:
@@ -57,6 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     dir_argument(parser)
     parser.add_argument("--detach", action="store_true", help="up: in the background")
     new_argument(parser)
+    log_arguments(parser, "up, restart: ")
     parser.add_argument("--lost", action="append", metavar="SITE", help="recover: a lost voter")
     parser.add_argument(
         "--from", dest="chosen", metavar="SITE",
@@ -72,8 +74,10 @@ def run(args: argparse.Namespace) -> int:
     action, file, sites = action_and_cluster(args, ACTIONS, "cluster")
     if args.detach and action != "up":
         raise UsageError(f"cluster {action}: --detach is for 'up'")
-    if args.new and action not in ("up", "restart"):
-        raise UsageError(f"cluster {action}: --new is for 'up' and 'restart'")
+    for option in ("new", "log", "log_level"):
+        if getattr(args, option) and action not in ("up", "restart"):
+            name = option.replace("_", "-")
+            raise UsageError(f"cluster {action}: --{name} is for 'up' and 'restart'")
     if action != "recover" and (args.lost or args.chosen or args.accept_loss):
         raise UsageError(f"cluster {action}: --lost, --from and --accept-loss are for 'recover'")
     wanted = 1 if action in ("kill", "restart") else 0
@@ -106,7 +110,9 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     sites = [site for site in here if not processes.is_retired(directory, site)]
     require_place(cluster, sites, directory, new=args.new)
     require_free(cluster, sites, directory)
-    started = processes.start(cluster, sites, directory, detached=args.detach, new=args.new)
+    started = processes.start(
+        cluster, sites, directory, detached=args.detach, **_options_of_start(args)
+    )
     try:
         processes.wait_ready(started, directory)
         if set(cluster.sites) <= set(here):
@@ -124,6 +130,10 @@ def _up(cluster: "Cluster", directory: Path, args: argparse.Namespace) -> int:
     except BaseException:  # Ctrl-C before all are ready: none is left behind
         processes.abandon(started.values())
         raise
+
+
+def _options_of_start(args: argparse.Namespace) -> dict[str, Any]:
+    return {"new": args.new, "log": args.log, "log_level": args.log_level}
 
 
 def _meet(cluster: "Cluster", started: "dict[str, Child]", directory: Path) -> None:
@@ -215,7 +225,9 @@ def _kill(
         processes.kill(daemon)
     result: dict[str, Any] = {"site": site, "killed": None if daemon is None else daemon.pid}
     if again:
-        started = processes.start(cluster, [site], directory, detached=True, new=args.new)
+        started = processes.start(
+            cluster, [site], directory, detached=True, **_options_of_start(args)
+        )
         try:
             processes.wait_ready(started, directory)
         except processes.StartFailed as error:

@@ -82,7 +82,7 @@ def _compact_lake(args: argparse.Namespace) -> int:
     lines = ProgressLine(2.0)
 
     def progress(table: str, done: int, total: int) -> None:
-        lines.tell(lambda: f"{table}: {done} of {total} merged")
+        lines.tell(lambda: f"{table}: {done:,} of {total:,} merged")
 
     with lines:
         done = compact_lake(

@@ -17,6 +17,7 @@ from ordercast.cli.destination import (
     place_arguments,
 )
 from ordercast.cli.groups_file import CLUSTER_TABLE, group_table
+from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.runtime import print_line, say
 from ordercast.cli.sim import config_of
 from ordercast.model.errors import ConfigError
@@ -40,6 +41,7 @@ example:
   ordercast dashboard out/history --port 0"""
 
 PORT = 8765
+_PAUSE_S = 5.0  # between two lines about a run that is simulated
 TOKEN = "ORDERCAST_TOKEN"
 _SCENARIO = {"groups", "sites", "rates", "options", "seed", "expect"}
 
@@ -89,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
     token = _token(args) or (new_token() if args.control else "")
     access = access_to(args.host, cert=cert, key=key, token=token)
     dashboard = Dashboard(args.subject or "", access, parse_line, papers=_papers(args.papers))
-    _show(dashboard, args)
+    lines = ProgressLine(_PAUSE_S)
+    _show(dashboard, args, lines)
     if args.control and dashboard.controls is None:
         raise UsageError("--control goes with a cluster")
     if args.figures is not None:
@@ -98,13 +101,15 @@ def run(args: argparse.Namespace) -> int:
         from ordercast.web.stream_figures import StreamFigures
 
         dashboard.figures = StreamFigures(Path(args.figures))
-    with listen(args.host, args.port) as found:
+    with lines, listen(args.host, args.port) as found:
         url = address(found, access)
         told = f"{url}/login#{access.token}" if access.token else url
         if args.json:
             print_line({"url": told})
         else:
             say(f"serving {told}")
+        if dashboard.making is not None:
+            say("the run is being simulated; the page tells how far it is")
         server = make_server(make_app(dashboard), cert=cert, key=key)
         asyncio.run(server.serve(sockets=[found]))
     return GOOD
@@ -135,12 +140,12 @@ def _token(args: argparse.Namespace) -> str:
     return token
 
 
-def _show(dashboard: "Dashboard", args: argparse.Namespace) -> None:
-    """Find out what the subject is, and hand it over."""
+def _show(dashboard: "Dashboard", args: argparse.Namespace, lines: ProgressLine) -> None:
+    """Find out what the subject is, and hand it over. A run is made while the page is served."""
     from ordercast.sim.trace.making import trace_of_history
-    from ordercast.web.feed import Sampler, TraceFeed
+    from ordercast.web.feed import Sampler
+    from ordercast.web.making import RunInMaking
     from ordercast.web.planner import as_toml
-    from ordercast.web.runs import run_config
 
     subject = args.subject
     if subject is None:
@@ -163,9 +168,8 @@ def _show(dashboard: "Dashboard", args: argparse.Namespace) -> None:
         return
     config, seed = scenario(subject)
     dashboard.groups = as_toml(config.table)
-    trace, history = run_config(config, seed)
-    dashboard.runs.add(trace, history, keep=True)
-    dashboard.sampler = Sampler(TraceFeed(trace))
+    dashboard.making = RunInMaking(config, seed, lambda told: lines.tell(lambda: told), lines.note)
+    dashboard.sampler = Sampler(dashboard.making)
 
 
 def _show_cluster(dashboard: "Dashboard", place: "Destination", *, control: bool) -> None:

@@ -5,9 +5,9 @@ import asyncio
 import errno
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, WARNING_WORDS, coloured
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
@@ -27,6 +27,8 @@ example:
   ordercast doctor cluster.toml
 
 exit code: 0 when nothing is wrong (there may be warnings), 1 when something is"""
+
+Statuses: TypeAlias = dict[str, dict[str, Any]]
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _COLOURS = {OK: GOOD_WORDS, WARNING: WARNING_WORDS, WRONG: BAD_WORDS}
@@ -60,32 +62,37 @@ def run(args: argparse.Namespace) -> int:
     return GOOD if well else INCOMPLETE
 
 
-def examine(
-    cluster: "Cluster", directory: Path, sites: dict[str, dict[str, Any]]
-) -> Iterator[Diagnosis]:
+def examine(cluster: "Cluster", directory: Path, sites: Statuses) -> Iterator[Diagnosis]:
     """What is found, in the order in which it is best mended."""
     here = {site: status.get("here", True) for site, status in sites.items()}
-    counts = f"{len(cluster.sites)} sites, {len(cluster.groups)} groups"
+    counts = f"{_counted(cluster.sites, 'site')}, {_counted(cluster.groups, 'group')}"
     yield Diagnosis(OK, str(cluster.source), counts)
-    yield from _place(cluster, directory, [sites[site]["state"] for site in sites if here[site]])
+    states = {site: sites[site]["state"] for site in sites if here[site]}
+    yield from _place(cluster, directory, states)
     for site, status in sites.items():
-        yield from _site(cluster, site, status, here=here[site])
+        yield from _site(cluster, directory, site, sites)
         away = not here[site] or status["state"] in ("elsewhere", "retired")
         if cluster.tls is not None and not away:
             yield from _certificate(cluster, site)
-    yield from _together(sites)
+    yield from _together(cluster, sites)
     yield from _clocks(sites)
 
 
-def _place(cluster: "Cluster", directory: Path, states: list[str]) -> Iterator[Diagnosis]:
+def _counted(things: Sized, word: str) -> str:
+    return f"{len(things):,} {word}{'s' if len(things) != 1 else ''}"
+
+
+def _place(cluster: "Cluster", directory: Path, states: dict[str, str]) -> Iterator[Diagnosis]:
     """`states`: of the sites that this directory has something of."""
-    if all(state in ("elsewhere", "retired") for state in states):
+    if all(state in ("elsewhere", "retired") for state in states.values()):
         there = elsewhere(cluster, directory).removeprefix("; ")
         cure = there or f"ordercast cluster up {cluster.source} --detach"
         yield Diagnosis(WRONG, str(directory), "nothing of this cluster is here", cure)
         return
-    if all(state in ("down", "elsewhere", "retired") for state in states):
+    if all(state in ("down", "elsewhere", "retired") for state in states.values()):
         cure = f"ordercast cluster up {cluster.source} --detach"
+        if any(_store(cluster, directory, site) for site in states if states[site] == "down"):
+            cure = f"mend the stores that are named below; then {cure}"
         yield Diagnosis(WRONG, str(directory), "no site runs here", cure)
     free = shutil.disk_usage(directory).free
     level = OK if free >= _LEAST_DISK else WARNING
@@ -93,36 +100,117 @@ def _place(cluster: "Cluster", directory: Path, states: list[str]) -> Iterator[D
     yield Diagnosis(level, str(directory), f"{free / 1e9:.1f} GB free", cure)
 
 
-def _site(
-    cluster: "Cluster", site: str, status: dict[str, Any], *, here: bool
-) -> Iterator[Diagnosis]:
-    from ordercast.net.site.presence import NOT_FOUNDED
-
+def _site(cluster: "Cluster", directory: Path, site: str, sites: Statuses) -> Iterator[Diagnosis]:
+    status = sites[site]
     state = status["state"]
     if state in ("elsewhere", "retired"):
         return
     if state == "up":
         yield Diagnosis(OK, site, f"up, position {status['position']:,}")
     for reason in status["reasons"]:
-        if reason.startswith(NOT_FOUNDED):
-            yield Diagnosis(WRONG, site, reason, "later it needs a majority of the voters only")
-        elif state == "down":
-            cure = _why_down(cluster, site) if here else "start it on its machine, or mend the way"
-            yield Diagnosis(WRONG, site, reason, cure)
-        elif reason.startswith("link to "):
-            yield Diagnosis(
-                WARNING, site, reason, "see that the peer runs and its address is right"
-            )
+        if state != "down":
+            yield _unwell(cluster, directory, site, reason, sites)
+        elif status.get("here", True):
+            yield _down(cluster, directory, site, reason)
         else:
-            yield Diagnosis(WRONG, site, reason)
+            yield Diagnosis(WRONG, site, reason, "start it on its machine, or mend the way")
+    for warning in status.get("warnings", ()):
+        if not warning.startswith("its certificate"):  # which is read below
+            cure = f"read on; ordercast reader list {cluster.source} {site} shows who is how far"
+            yield Diagnosis(WARNING, site, warning, cure)
 
 
-def _why_down(cluster: "Cluster", site: str) -> str:
-    """The cure: the port is taken, or the site only has to be started."""
-    written = cluster.sites.get(site)
-    if written is not None and (taken := _is_taken(*written.address)):
-        return f"{taken}: end the program that listens there, or give the site another address"
+def _unwell(
+    cluster: "Cluster", directory: Path, site: str, reason: str, sites: Statuses
+) -> Diagnosis:
+    """A site that runs, and says itself what is wrong."""
+    from ordercast.net.cluster.processes import log_file
+    from ordercast.net.site.presence import NOT_FOUNDED, awaited
+
+    kind = reason.partition(":")[0]
+    if kind == NOT_FOUNDED:
+        return Diagnosis(WRONG, site, reason, _starts(cluster, awaited(reason), sites))
+    if kind.startswith("link to "):
+        cure = "see that the peer runs and its address is right"
+        return Diagnosis(WARNING, site, reason, cure)
+    if kind == "no majority":
+        voters = sites[site].get("voters", list(cluster.sites))
+        away = [one for one in voters if not _runs(sites.get(one))]
+        cure = _starts(cluster, away, sites) if away else "mend the network between the voters"
+    elif kind == "store":
+        cure = f"mend the disk or make room on it; then {_restart(cluster, site)}"
+    elif kind.startswith("replica of "):
+        cure = "ordercast docs operations: 'replica of ...: diverged' says how to find the cause"
+    else:
+        cure = "it returns by itself when a majority of the voters answers"
+        if (log := log_file(directory, site)).exists():
+            cure += f"; if it does not, its log says why: {log}"
+    return Diagnosis(WRONG, site, reason, cure)
+
+
+def _runs(status: dict[str, Any] | None) -> bool:
+    return status is not None and status["state"] in ("up", "unwell")
+
+
+def _starts(cluster: "Cluster", names: list[str], sites: Statuses) -> str:
+    """The commands that start these sites, each where it is."""
+    from ordercast.net.cluster.addresses import is_loopback
+
+    steps = []
+    for name in names:
+        status, written = sites.get(name), cluster.sites.get(name)
+        here = status is not None and status.get("here", True) and status["state"] == "down"
+        if _runs(status):
+            steps.append(f"{name} runs: see that its address is right, and mend the way to it")
+        elif here or (written is not None and is_loopback(written.address[0])):
+            steps.append(_restart(cluster, name))
+        else:
+            steps.append(f"on its machine: ordercast node {cluster.source} --site {name}")
+    return "; ".join(steps)
+
+
+def _restart(cluster: "Cluster", site: str) -> str:
     return f"ordercast cluster restart {cluster.source} {site}"
+
+
+def _down(cluster: "Cluster", directory: Path, site: str, reason: str) -> Diagnosis:
+    """The site cannot use its store, its port is taken, or it only has to be started."""
+    from ordercast.net.cluster.processes import running
+
+    written = cluster.sites.get(site)
+    if running(directory, site) is not None:
+        return Diagnosis(WRONG, site, reason, _restart(cluster, site))
+    if (wrong := _store(cluster, directory, site)) is not None:
+        return wrong
+    if written is not None and (taken := _is_taken(*written.address)):
+        cure = f"{taken}: end the program that listens there, or give the site another address"
+        return Diagnosis(WRONG, site, reason, cure)
+    return Diagnosis(WRONG, site, reason, _restart(cluster, site))
+
+
+def _store(cluster: "Cluster", directory: Path, site: str) -> Diagnosis | None:
+    """Why the site would refuse its store, as it would say it."""
+    from ordercast.model.errors import Error
+    from ordercast.net.site.founding import require_as_before
+    from ordercast.net.store.head import require_startable
+    from ordercast.net.store.places import cures, store_elsewhere
+
+    path = directory / f"{site}.db"
+    if cluster.durability == "memory":
+        return None
+    if not path.exists():
+        there = store_elsewhere(cluster, site, directory)
+        if there is None:
+            return None
+        found = f"{directory}: has no store of it, but {there.parent} has"
+        return Diagnosis(WRONG, site, found, cures(there.parent))
+    try:
+        described = require_startable(path, cluster.name, site)
+        require_as_before(cluster, described, path)
+    except Error as error:
+        found, _, cure = str(error).partition("; ")
+        return Diagnosis(WRONG, site, found, cure or f"ordercast inspect {path}")
+    return None
 
 
 def _is_taken(host: str, port: int) -> str:
@@ -152,10 +240,10 @@ def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
     days = (found.ends_at - int(time.time())) // 86_400
     level = OK if days >= EXPIRES_SOON_DAYS else WARNING
     cure = "" if level == OK else f"ordercast certs {cluster.source} --site {site} --renew"
-    yield Diagnosis(level, site, f"its certificate is good for {days} days", cure)
+    yield Diagnosis(level, site, f"its certificate is good for {days:,} days", cure)
 
 
-def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
+def _together(cluster: "Cluster", sites: Statuses) -> Iterator[Diagnosis]:
     """What the running sites say of each other."""
     known = {site: status for site, status in sites.items() if "records" in status}
     versions: dict[str, list[str]] = {}
@@ -168,7 +256,10 @@ def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
         return
     latest = max(known.values(), key=lambda status: int(status["records"]))
     for site in latest["excluded"]:
-        yield Diagnosis(WARNING, site, "is excluded", "start it: it returns by itself")
+        cure = "it returns by itself"
+        if not _runs(sites.get(site)):
+            cure = f"start it: {cure} ({_starts(cluster, [site], sites)})"
+        yield Diagnosis(WARNING, site, "is excluded", cure)
     for group in latest["frozen"]:
         who = " or ".join(latest["frozen"][group])
         yield Diagnosis(WRONG, group, "is frozen: all its members are excluded", f"start {who}")
@@ -178,7 +269,7 @@ def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
         yield Diagnosis(WARNING, f"{one}, {other}", "do not hear each other", cure)
 
 
-def _clocks(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:
+def _clocks(sites: Statuses) -> Iterator[Diagnosis]:
     """Nothing depends on clocks that agree but certificates, and people who compare logs."""
     from ordercast.net.client.overview import clocks_apart
 

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(result)
         return GOOD
-    print(f"{out}: {done.sent:,} sent, {done.deliveries:,} deliveries of {len(done.sites)} sites")
+    print(f"{out}: {done.sent:,} sent, {done.deliveries:,} deliveries of {len(done.sites):,} sites")
     if done.missing:
         print(f"not in {directory}: {', '.join(done.missing)}")
     return GOOD

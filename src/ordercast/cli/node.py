@@ -6,8 +6,14 @@ import signal
 import time
 from typing import Any
 
-from ordercast.cli.command import GOOD, INTERRUPTED, MISTAKE, UsageError, one_of
-from ordercast.cli.runtime import cluster_arguments, cluster_of, new_argument, print_line
+from ordercast.cli.command import GOOD, INTERRUPTED, MISTAKE, UsageError
+from ordercast.cli.runtime import (
+    cluster_arguments,
+    cluster_of,
+    log_arguments,
+    new_argument,
+    print_line,
+)
 from ordercast.model.errors import Error
 from ordercast.model.names import require_name
 
@@ -38,19 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clients", metavar="HOST:PORT", help="the same for clients on other machines"
     )
-    parser.add_argument(
-        "--log",
-        type=one_of("text", "json"),
-        metavar="FORM",
-        help="the form of the log: text or json (default: 'log' of the cluster file, or text)",
-    )
-    parser.add_argument(
-        "--log-level",
-        type=one_of("debug", "info", "warning", "error"),
-        default="info",
-        metavar="LEVEL",
-        help="log from this level on: debug, info, warning or error (default: info)",
-    )
+    log_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         require_loopback({args.site: others["clients"]})
     late = LateSite(args.address or "", others.get("metrics"), others.get("clients"))
     form = args.log or cluster.log
-    log_to_stderr(args.site, form, args.log_level, log_file(directory, args.site))
+    level = args.log_level or cluster.log_level
+    log_to_stderr(args.site, form, level, log_file(directory, args.site))
     tell = _tell if args.json else _ignore
     try:
         got = run_daemon(cluster, args.site, directory, tell, late, new=args.new)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.command import UsageError, is_verb
+from ordercast.cli.command import UsageError, is_verb, one_of
 from ordercast.cli.destination import (
     destination,
     dir_argument,
@@ -37,6 +37,24 @@ def new_argument(parser: argparse.ArgumentParser) -> None:
         "--new",
         action="store_true",
         help="begin without a past in DIR, although another directory has stores of the cluster",
+    )
+
+
+def log_arguments(parser: argparse.ArgumentParser, actions: str = "") -> None:
+    """`actions`: those of the verb that take them, for the help."""
+    parser.add_argument(
+        "--log",
+        type=one_of("text", "json"),
+        metavar="FORM",
+        help=f"{actions}the form of the log: text or json (default: 'log' of the cluster file,"
+        " or text)",
+    )
+    parser.add_argument(
+        "--log-level",
+        type=one_of("debug", "info", "warning", "error"),
+        metavar="LEVEL",
+        help=f"{actions}log from this level on: debug, info, warning or error (default: 'log_level'"
+        " of the cluster file, or info)",
     )
 
 

@@ -138,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(place, LocalDestination):
         most = place.cluster.limits.message_bytes
         if args.size is not None and args.size > most:
-            raise ConfigError(f"--size: {args.size} is above {most} bytes")
+            raise ConfigError(f"--size: {args.size:,} is above {most:,} bytes")
         origin = _origin(args, place.cluster, place.directory, groups)
     sending = _Sending(args, groups[0] if len(groups) == 1 else groups, origin, headers)
     return asyncio.run(sending.run(place))

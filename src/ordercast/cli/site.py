@@ -52,7 +52,11 @@ def run(args: argparse.Namespace) -> int:
         return _list(args, place)
     site = require_name(names[0], f"site {action}")
     if action == "retire":
-        return request_change(args, place, [RetireSite(site)])
+        try:
+            return request_change(args, place, [RetireSite(site)])
+        except ConfigError as error:  # the sites do not know where their file is
+            told = str(error).replace("voter remove CLUSTER ", f"voter remove {place.source} ")
+            raise ConfigError(told) from None
     cluster = place.cluster if isinstance(place, LocalDestination) else None
     code = request_change(args, place, [AddSite(site, _address(args, cluster, site))])
     if code == GOOD and not args.json and cluster is not None and site not in cluster.sites:

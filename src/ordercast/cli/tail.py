@@ -191,7 +191,7 @@ def _json_headers(headers: dict[str, bytes]) -> dict[str, Any]:
 def _as_text(item: Any, delivered_ns: int | None = None) -> str:
     if _is_rollback(item):
         count = len(item.annulled)
-        which = "1 delivery is" if count == 1 else f"{count} deliveries are"
+        which = "1 delivery is" if count == 1 else f"{count:,} deliveries are"
         return f"-\t(rolled back to {item.position}: {which} annulled)"
     if _is_opening(item):
         groups = ", ".join(item.groups) or "none"

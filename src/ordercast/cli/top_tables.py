@@ -20,7 +20,7 @@ def headline(view: Overview) -> Text:
     up = sum(site.state == "up" for site in view.sites.values())
     told: list[str | tuple[str, str]] = [
         (view.cluster, "bold"),
-        f"  {time.strftime('%H:%M:%S')}  {up} of {len(view.sites)} sites up",
+        f"  {time.strftime('%H:%M:%S')}  {up} of {len(view.sites):,} sites up",
         f"  {_rate(view.rate)} deliveries/s",
         f"  manager {view.manager or 'none'}",
     ]

@@ -34,7 +34,7 @@ def require_message(payload: object, message_bytes: int) -> bytes:
     """One payload as bytes. Raises TooLarge if it has more than `message_bytes`."""
     message = as_bytes(payload)
     if len(message) > message_bytes:
-        raise TooLarge(f"a message of {len(message)} bytes; the limit is {message_bytes}")
+        raise TooLarge(f"a message of {len(message):,} bytes; the limit is {message_bytes:,}")
     return message
 
 
@@ -67,7 +67,7 @@ def extras_of(headers: BatchHeaders, count: int, groups: tuple[Group, ...] = ())
 def _runs(headers: Sequence[Headers], count: int) -> HeaderRuns:
     """The headers of each message by itself; neighbours that have the same are one run."""
     if len(headers) != count:
-        raise ConfigError(f"headers: {len(headers)} mappings for {count} messages")
+        raise ConfigError(f"headers: {len(headers):,} mappings for {count:,} messages")
     found: list[HeaderRun] = []
     for place, items in enumerate(map(header_items, headers)):
         last = found[-1] if found else None
@@ -110,7 +110,7 @@ def batch_bytes(payloads: list[bytes], message_bytes: int, extras: Extras = NO_E
     size = sum(map(len, payloads)) + PER_MESSAGE * (count + 1) + extras.size
     if count > BATCH_MESSAGES or size > BODY_BYTES:
         raise TooLarge(
-            f"a batch of {count} messages, {size} bytes;"
-            f" the limits are {BATCH_MESSAGES} and {BODY_BYTES}"
+            f"a batch of {count:,} messages, {size:,} bytes;"
+            f" the limits are {BATCH_MESSAGES:,} and {BODY_BYTES:,}"
         )
     return size

@@ -41,7 +41,7 @@ def check_past(structure: Structure, past: Vector, most: int) -> None:
     """The causal past is of groups and lists of this epoch, and not longer than `most`: a site that
     delivers the batch says it of its own next one."""
     if len(past) > most:
-        raise PeerMistake(f"a causal past of {len(past)} groups; the limit is {most}")
+        raise PeerMistake(f"a causal past of {len(past):,} groups; the limit is {most:,}")
     for group, _, members in past:
         try:
             known = group == structure.list_name(members) if members else group in structure.groups

@@ -111,7 +111,7 @@ class Engine:
         `durable`: the driver writes records. If it does not, only that of the Close is made, and no
         frame waits."""
         if options.limits.frame_items > ITEMS:
-            raise ConfigError(f"frame_items: {options.limits.frame_items} is above {ITEMS}")
+            raise ConfigError(f"frame_items: {options.limits.frame_items:,} is above {ITEMS:,}")
         info = protocol_named(protocol)
         waits = options.on_failure == "wait"
         self.name = name

@@ -241,9 +241,9 @@ class OwnMessages:
         """Raises TooLarge if a message sent now cannot carry its past."""
         if not self.past_fits():
             raise TooLarge(
-                f"{site} has delivered messages of {len(self._past)} groups and lists that it does"
-                f" not know to be stable; in causal order {PAST} is the limit"
-                f" (and {PAST_NAMES} sites in lists)"
+                f"{site} has delivered messages of {len(self._past):,} groups and lists that it"
+                f" does not know to be stable; in causal order {PAST:,} is the limit"
+                f" (and {PAST_NAMES:,} sites in lists)"
             )
 
     def _drop_stable(self) -> None:

@@ -58,7 +58,7 @@ class Grower:
         fewest, most = min(children), max(children)
         spread = f"{fewest} to {most}" if fewest < most else f"{most}"
         return (
-            f"branching {branching or spread}, flat parts of about {round(mean(sizes))},"
+            f"branching {branching or spread}, flat parts of about {round(mean(sizes)):,},"
             f" partitioned by {PARTITIONERS[self.partitioner]}"
         )
 

@@ -58,7 +58,7 @@ def require_id(group: object, chosen: object, since: object) -> None:
     if not isinstance(chosen, str) or not (
         0 < len(chosen) <= ID_CHARACTERS and chosen.isprintable()
     ):
-        raise ConfigError(f"id: {shown(chosen)} is not 1 to {ID_CHARACTERS} printable characters")
+        raise ConfigError(f"id: {shown(chosen)} is not 1 to {ID_CHARACTERS:,} printable characters")
     if since is not None and (type(since) is not int or not 0 < since <= LARGEST_NUMBER):
         raise ConfigError(f"since: {shown(since)} is no mark that id_mark has told")
     if not isinstance(group, str):

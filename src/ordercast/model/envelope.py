@@ -78,7 +78,7 @@ class Envelope(
                 raise FrameError(f"body.headers: {fault}")
         if after > len(self.payloads):
             raise FrameError(
-                f"body.headers are of {after} messages, the batch has {len(self.payloads)}"
+                f"body.headers are of {after:,} messages, the batch has {len(self.payloads):,}"
             )
 
     def items(self) -> list[HeaderItems]:

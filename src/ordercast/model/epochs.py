@@ -179,7 +179,7 @@ class UseGrants(Packed, frozen=True, tag="t"):
         for line in self.lines:
             check_grant(line, "lines")
         if sum(len(acts) for _, acts in self.lines) > MOST_ACTS:
-            raise FrameError(f"lines: more than {MOST_ACTS} grants")
+            raise FrameError(f"lines: more than {MOST_ACTS:,} grants")
 
 
 class RevokeCertificate(Packed, frozen=True, tag="x"):
@@ -234,7 +234,7 @@ def check_edits(change: str, edits: Sequence[Edit]) -> None:
     check_each(edits, "edits")
     members = sum(len(edit.members) for edit in edits if isinstance(edit, AddGroup))
     if members > MEMBERS:
-        raise FrameError(f"edits: {members} members of new groups, at most {MEMBERS}")
+        raise FrameError(f"edits: {members:,} members of new groups, at most {MEMBERS:,}")
 
 
 # --- what several records and frames have ---------------------------------------------------------
@@ -330,7 +330,7 @@ def check_forests(forests: Sequence[ForestMoves] | None, field: str) -> None:
     check_each(forests, field)
     places = sum(len(moves.parents) + len(moves.primaries) for moves in forests)
     if places > PLACES:
-        raise FrameError(f"{field}: {places} sites and groups, at most {PLACES}")
+        raise FrameError(f"{field}: {places:,} sites and groups, at most {PLACES:,}")
 
 
 # --- records of the voters' log -------------------------------------------------------------------

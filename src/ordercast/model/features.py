@@ -52,7 +52,7 @@ def check_features(names: Sequence[str], field: str) -> None:
     """Raise FrameError unless these can be names of features."""
     if not are_features(names):
         raise FrameError(
-            f"{field}: at most {MOST_FEATURES} names of 1 to {FEATURE_CHARACTERS} characters"
+            f"{field}: at most {MOST_FEATURES:,} names of 1 to {FEATURE_CHARACTERS:,} characters"
         )
 
 

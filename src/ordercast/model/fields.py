@@ -47,12 +47,12 @@ def check_each(parts: Iterable[Packed], field: str) -> None:
 
 def check_length(value: Sized, least: int, most: int, field: str) -> None:
     if not least <= len(value) <= most:
-        raise FrameError(f"{field} has {len(value)} entries, not {least} to {most}")
+        raise FrameError(f"{field} has {len(value):,} entries, not {least:,} to {most:,}")
 
 
 def check_text(text: str, field: str, least: int = 0) -> None:
     if not least <= len(text) <= TEXT:
-        raise FrameError(f"{field}: a text of {len(text)} characters, not {least} to {TEXT}")
+        raise FrameError(f"{field}: a text of {len(text):,} characters, not {least:,} to {TEXT:,}")
     if not (text.isascii() and text.isprintable()):
         raise FrameError(f"{field}: {text[:_SHOWN]!a} is not printable ASCII")
 

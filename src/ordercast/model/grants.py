@@ -145,8 +145,8 @@ class Grants:
         acts = sum(len(line.acts) for line in lines)
         if len(lines) > MOST_LINES or acts > MOST_ACTS:
             raise ConfigError(
-                f"grants: {len(lines)} lines with {acts} grants; the most is {MOST_LINES} with"
-                f" {MOST_ACTS}"
+                f"grants: {len(lines):,} lines with {acts:,} grants; the most is {MOST_LINES:,}"
+                f" with {MOST_ACTS:,}"
             )
 
     def is_changeable(self) -> bool:
@@ -180,7 +180,7 @@ def fits(pattern: str, text: str) -> bool:
 def read_grants(given: Mapping[str, Any], source: str) -> Grants:
     """The table of a file: `"client:billing" = ["send:*", "read:sales"]`."""
     if len(given) > MOST_LINES:
-        raise ConfigError(f"{source}: grants: {len(given)} lines; the most is {MOST_LINES}")
+        raise ConfigError(f"{source}: grants: {len(given):,} lines; the most is {MOST_LINES:,}")
     lines = tuple(
         grant_line(key, value, f"{source}: grants.{shown(key)}") for key, value in given.items()
     )

@@ -31,12 +31,12 @@ def header_items(headers: Headers) -> HeaderItems:
     if not isinstance(headers, Mapping):
         raise ConfigError(f"headers: a mapping is needed, not {shown(headers)}")
     if len(headers) > MESSAGE_HEADERS:
-        raise TooLarge(f"{len(headers)} headers; the limit is {MESSAGE_HEADERS}")
+        raise TooLarge(f"{len(headers):,} headers; the limit is {MESSAGE_HEADERS:,}")
     given = [(_name(name), _value(name, value)) for name, value in headers.items()]
     items = tuple(sorted(given))
     size = header_bytes(items)
     if size > HEADERS_BYTES:
-        raise TooLarge(f"headers of {size} bytes; the limit is {HEADERS_BYTES} for one message")
+        raise TooLarge(f"headers of {size:,} bytes; the limit is {HEADERS_BYTES:,} for one message")
     return items
 
 
@@ -67,7 +67,7 @@ def header_bytes(items: HeaderItems) -> int:
 def fault_in(items: Sequence[tuple[str, bytes]]) -> str:
     """What is wrong with the headers of a message; "" if they keep the rules."""
     if not 0 < len(items) <= MESSAGE_HEADERS:
-        return f"{len(items)} headers, not 1 to {MESSAGE_HEADERS}"
+        return f"{len(items):,} headers, not 1 to {MESSAGE_HEADERS:,}"
     before = ""
     for name, _ in items:
         if not _is_header_name(name):
@@ -76,4 +76,4 @@ def fault_in(items: Sequence[tuple[str, bytes]]) -> str:
             return f"header {name!r} stands behind {before!r}"
         before = name
     size = header_bytes(tuple(items))
-    return f"headers of {size} bytes, at most {HEADERS_BYTES}" if size > HEADERS_BYTES else ""
+    return f"headers of {size:,} bytes, at most {HEADERS_BYTES:,}" if size > HEADERS_BYTES else ""

@@ -29,7 +29,7 @@ def listed_sites(sites: Iterable[Site], known: Collection[Site]) -> tuple[Site, 
         if site not in known:
             raise ConfigError(f"sites: there is no site {site!r}{nearest(site, known)}")
     if len(members) > MEMBERS:
-        raise TooLarge(f"{len(members)} listed sites; the limit is {MEMBERS}")
+        raise TooLarge(f"{len(members):,} listed sites; the limit is {MEMBERS:,}")
     return members
 
 

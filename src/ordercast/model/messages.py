@@ -179,7 +179,9 @@ class Requests(Packed, frozen=True):
             )
         at = self._begin(messages)
         if at > 0:
-            raise FrameError(f"its requests have {messages - at} messages, the batch {messages}")
+            raise FrameError(
+                f"its requests have {messages - at:,} messages, the batch {messages:,}"
+            )
         parts = []
         for number, count in self.numbers:
             parts += [(number, part) for part in range(max(0, -at), count)]
@@ -210,7 +212,7 @@ class Requests(Packed, frozen=True):
             before = number
             total += count
         if total != messages:
-            raise FrameError(f"batch.requests have {total} messages, the batch {messages}")
+            raise FrameError(f"batch.requests have {total:,} messages, the batch {messages:,}")
         if len(self.numbers) > 1 and not is_client(self.client):
             raise FrameError(
                 f"batch.requests: {len(self.numbers)} of a producer, or with ids, in one batch"
@@ -489,7 +491,7 @@ def body_of(batch: Batch) -> list[bytes] | Envelope:
     if count != batch.count:
         raise FrameError(
             f"body of {batch.origin}'s batch {batch.seq} to {batch.group} holds"
-            f" {count} payloads, the batch says {batch.count}"
+            f" {count:,} payloads, the batch says {batch.count:,}"
         )
     return body
 

@@ -122,7 +122,7 @@ class _Picture:
         if any(box.stub for box in self.page.boxes):
             entries.append(("stub", INK, "continues where its name comes again"))
         if idle := [site for site, groups in self.groups_of.items() if not groups]:
-            entries.append(("none", INK, f"in no group, not drawn: {len(idle)}"))
+            entries.append(("none", INK, f"in no group, not drawn: {len(idle):,}"))
         entries.append(("break", "", ""))
         if self.colouring.repeats:
             whose = (

@@ -136,14 +136,16 @@ def _check_workload(config: SimConfig) -> None:
         if value < least:
             raise ConfigError(f"{name}: {value} is too small ({least} or more)")
     if not 0 < config.rate <= SECOND:
-        raise ConfigError(f"rate: {config.rate} is not a rate (above 0, at most {SECOND} a second)")
+        raise ConfigError(
+            f"rate: {config.rate} is not a rate (above 0, at most {SECOND:,} a second)"
+        )
     for name in ("implicit", "headers", "replies"):
         share = getattr(config, name)
         if not 0 <= share <= 1:
             raise ConfigError(f"{name}: {share} is not a share (0 to 1)")
     if config.payload > config.limits.message_bytes:
         most = config.limits.message_bytes
-        raise ConfigError(f"payload: {config.payload} is above the limit of {most} bytes")
+        raise ConfigError(f"payload: {config.payload:,} is above the limit of {most:,} bytes")
     sites = config.table.sites
     if isinstance(config.origins, tuple):
         if not config.origins:
@@ -152,7 +154,7 @@ def _check_workload(config: SimConfig) -> None:
             if site not in sites:
                 raise ConfigError(f"origins: there is no site {site!r}{nearest(site, sites)}")
     elif config.origins is not None and not 1 <= config.origins <= len(sites):
-        raise ConfigError(f"origins: {config.origins} of {len(sites)} sites")
+        raise ConfigError(f"origins: {config.origins} of {len(sites):,} sites")
     if not any(config.table.rate(group) > 0 for group in config.table.groups):
         raise ConfigError("rates: nothing is sent to any group: all rates are 0")
 

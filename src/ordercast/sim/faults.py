@@ -129,7 +129,7 @@ def check_faults(faults: Faults, sites: Sequence[Site], on_failure: str, durabil
     if crashed and durability == "memory":
         raise ConfigError("faults: crash: with durability = 'memory' a site cannot come back")
     if returned > crashed:
-        raise ConfigError(f"faults: restart={returned}: only {crashed} sites crash")
+        raise ConfigError(f"faults: restart={returned}: only {crashed:,} sites crash")
 
 
 def _links(fault: Fault, sites: Sequence[Site]) -> int:

@@ -136,7 +136,7 @@ def overhear(
     except _AllIsDeliveredError:
         return world.overheard()
     raise RuntimeError(
-        f"{protocol}: {world.missing} deliveries were missing after {later / SECOND:g} s"
+        f"{protocol}: {world.missing:,} deliveries were missing after {later / SECOND:g} s"
     )
 
 

@@ -35,6 +35,7 @@ from ordercast.web.controls import Controls
 from ordercast.web.epoch_line import STYLE as EPOCHS
 from ordercast.web.feed import Sampler
 from ordercast.web.forest_picture import STYLE as FOREST
+from ordercast.web.making import RunInMaking
 from ordercast.web.runs import ParseLine, Runs
 from ordercast.web.stream_figures import StreamFigures
 from ordercast.web.threads import in_thread
@@ -58,6 +59,7 @@ class Dashboard:
     groups: str = ""  # the groups of the subject, for the planner
     papers: Path | None = None  # where 'ordercast reproduce' has written
     figures: StreamFigures | None = None  # of 'ordercast audit --follow --figures'
+    making: RunInMaking | None = None  # the run of the subject, which comes later
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)  # one computation at a time
 
     def shown(self) -> list[str]:
@@ -90,15 +92,20 @@ def _cluster_routes(dashboard: Dashboard) -> list[BaseRoute]:
 
 
 def _lifespan(dashboard: Dashboard) -> Callable[[Starlette], Any]:
-    """The sampler runs as long as the server does."""
+    """The sampler runs as long as the server does; the run of the subject is made meanwhile."""
 
     @asynccontextmanager
     async def life(_app: Starlette) -> AsyncIterator[None]:
-        task = asyncio.create_task(dashboard.sampler.run()) if dashboard.sampler else None
+        sampler, making = dashboard.sampler, dashboard.making
+        tasks = []
+        if sampler is not None:
+            tasks.append(asyncio.create_task(sampler.run()))
+            if making is not None:
+                tasks.append(asyncio.create_task(making.make(dashboard.runs, sampler)))
         try:
             yield
         finally:
-            if task is not None:
+            for task in tasks:
                 task.cancel()
 
     return life
@@ -164,7 +171,8 @@ def _replay_routes(dashboard: Dashboard) -> list[BaseRoute]:
     @answers
     async def listed(_request: Request) -> Response:
         stores = dashboard.collect is not None
-        return JSONResponse({"runs": dashboard.runs.listed(), "stores": stores})
+        running = dashboard.making.told if dashboard.making else ""
+        return JSONResponse({"runs": dashboard.runs.listed(), "stores": stores, "running": running})
 
     @answers
     async def begun(request: Request) -> Response:

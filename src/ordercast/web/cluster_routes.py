@@ -13,7 +13,7 @@ from ordercast.model.names import nearest
 from ordercast.web import cluster_view
 from ordercast.web.answers import answers, body_of, number_of
 from ordercast.web.controls import Controls
-from ordercast.web.feed import Sampler
+from ordercast.web.feed import NotYet, Sampler
 from ordercast.web.stream_figures import StreamFigures
 
 _WIDTHS = (240, 4000)
@@ -24,7 +24,10 @@ def cluster_routes(
 ) -> list[BaseRoute]:
     @answers
     async def first(_request: Request) -> Response:
-        found = cluster_view.first(await sampler.once(), sampler)
+        try:
+            found = cluster_view.first(await sampler.once(), sampler)
+        except NotYet as error:
+            return JSONResponse({"running": str(error)})
         return JSONResponse({**found, "control": controls.told() if controls else None})
 
     @answers

@@ -37,6 +37,10 @@ EVERY_S = 1.0
 KEPT = 300  # samples, for the charts of a page that is opened later
 
 
+class NotYet(Error):
+    """There is no overview yet: what there will be is being made."""
+
+
 class OverviewFeed(Protocol):
     note: str
     """How the overviews come about, in a line for people."""

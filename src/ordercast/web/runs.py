@@ -33,9 +33,12 @@ Query: TypeAlias = Mapping[str, str]
 ParseLine: TypeAlias = Callable[[str], tuple[SimConfig, int]]
 
 
-def run_config(config: SimConfig, seed: int) -> tuple[Trace, History]:
+def run_config(
+    config: SimConfig, seed: int, progress: Callable[[int, int], None] | None = None
+) -> tuple[Trace, History]:
+    """`progress`: as for `simulate`."""
     log = FrameLog()
-    result = simulate(config, seed, log=log)
+    result = simulate(config, seed, log=log, progress=progress)
     return trace_of_run(result, log), result.history
 
 

@@ -93,7 +93,7 @@ def explain(check: str, witness: Mapping[str, Any]) -> str:
         case "pairwise_order":
             told = f"{' and '.join(witness['sites'])} deliver the same two messages in two orders"
         case "acyclic_order":
-            told = f"{len(named)} messages come before each other in a ring"
+            told = f"{len(named):,} messages come before each other in a ring"
         case "causal_order":
             told = f"{site} delivers {named[-1]} too early: another message happened before it"
         case "resent":

@@ -83,12 +83,14 @@ class Codec:
         except (ValueError, OverflowError, TypeError) as error:
             raise FrameError(complaint(error, b"", WireFrame, "frame cannot be encoded")) from None
         if len(body) > _MOST:
-            raise FrameError(f"frame of {len(body) + HEADER_BYTES} bytes, at most {FRAME_BYTES}")
+            raise FrameError(
+                f"frame of {len(body) + HEADER_BYTES:,} bytes, at most {FRAME_BYTES:,}"
+            )
         checksum = crc32(body)
         inner = frame.frame if type(frame) is InEpoch else frame
         if type(inner) is Data:
             if len(inner.items) > ITEMS:
-                raise FrameError(f"frame of {len(inner.items)} items, at most {ITEMS}")
+                raise FrameError(f"frame of {len(inner.items):,} items, at most {ITEMS:,}")
         elif type(inner) not in _COMMON:
             self.body(body, checksum)
         return _write_header(self.start, len(body), checksum) + body
@@ -96,13 +98,13 @@ class Codec:
     def decode(self, data: bytes | memoryview) -> WireFrame:
         """The frame that these bytes are, all of them; otherwise FrameError."""
         if len(data) < HEADER_BYTES:
-            raise FrameError(f"frame of {len(data)} bytes: a header alone has {HEADER_BYTES}")
+            raise FrameError(f"frame of {len(data):,} bytes: a header alone has {HEADER_BYTES}")
         start, length, checksum = _read_header(data)
         body = data[HEADER_BYTES:]
         if start != self.start or length > _MOST:
             self.refuse(start, length, FRAME_BYTES)
         if length != len(body):
-            raise FrameError(f"frame of {len(body)} bytes after the header, which says {length}")
+            raise FrameError(f"frame of {len(body):,} bytes after the header, which says {length}")
         return self.body(body, checksum)
 
     def body(self, body: bytes | memoryview, checksum: int) -> WireFrame:
@@ -126,7 +128,7 @@ class Codec:
             raise FrameError(f"not a frame: it begins with {magic!r}, not {MAGIC!r}")
         if start != self.start:
             raise FrameError(f"frame of version {start & 0xFF}, this is version {self.version}")
-        raise FrameError(f"frame of {length + HEADER_BYTES} bytes, at most {limit}")
+        raise FrameError(f"frame of {length + HEADER_BYTES:,} bytes, at most {limit:,}")
 
 
 NEWEST: Final = Codec(VERSION)

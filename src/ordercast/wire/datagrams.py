@@ -65,7 +65,7 @@ Datagram: TypeAlias = Piece | PieceRequest | Beat
 def split_header(data: bytes | memoryview) -> tuple[int, int, int, int]:
     """Kind, flags, stream and serial; FrameError unless it is a header of ours."""
     if len(data) < HEADER_BYTES:
-        raise FrameError(f"datagram of {len(data)} bytes: a header alone has {HEADER_BYTES}")
+        raise FrameError(f"datagram of {len(data):,} bytes: a header alone has {HEADER_BYTES}")
     magic, version, kind, flags, stream, serial = _HEADER.unpack_from(data)
     if magic != MAGIC or version != VERSION:
         raise FrameError(f"datagram begins with {magic!r} and version {version}")
@@ -101,14 +101,14 @@ def decode_datagram(header: tuple[int, int, int, int], rest: bytes) -> Datagram:
         return Piece(stream, serial, bool(flags & FIRST), bool(flags & LAST), rest)
     if kind == BEAT:
         if len(rest) != _BEAT.size:
-            raise FrameError(f"beat of {len(rest)} bytes")
+            raise FrameError(f"beat of {len(rest):,} bytes")
         last, oldest = _BEAT.unpack(rest)
         if not 1 <= oldest <= last + 1 <= LARGEST_NUMBER:
             raise FrameError(f"beat from {oldest} to {last}")
         return Beat(stream, serial, last, oldest)
     count, odd = divmod(len(rest) - _STREAM.size, _HOLE.size)
     if odd or not 1 <= count <= HOLES:
-        raise FrameError(f"ask of {len(rest)} bytes")
+        raise FrameError(f"ask of {len(rest):,} bytes")
     holes = tuple(_HOLE.iter_unpack(rest[_STREAM.size :]))
     if any(not 1 <= first <= LARGEST_NUMBER or not number for first, number in holes):
         raise FrameError(f"ask for {holes}")

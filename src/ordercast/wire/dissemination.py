@@ -94,7 +94,7 @@ def frames_for(many: Many, site: Site) -> list[InEpoch]:
         if head.site != site:
             continue
         if any(not 0 <= place < len(many.items) for place in head.places):
-            raise FrameError(f"places: {head.places} of {len(many.items)} items")
+            raise FrameError(f"places: {head.places} of {len(many.items):,} items")
         items = tuple(many.items[place] for place in head.places) if head.places else many.items
         data = Data(many.boot, head.of, many.lane, head.number, items, head.acks)
         data.check()

@@ -110,7 +110,7 @@ class Fed(Packed, frozen=True, tag="2"):
             check_included(included, "closed")
             streams += len(included)
         if streams > LASTS:
-            raise FrameError(f"closed has {streams} streams, at most {LASTS}")
+            raise FrameError(f"closed has {streams} streams, at most {LASTS:,}")
         check_counts(self.counts, "counts")
         check_sites(self.slow, "slow")
         check_sites(self.awaited, "awaited")

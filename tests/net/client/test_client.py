@@ -134,7 +134,7 @@ async def test_mistakes_are_the_callers_and_known_at_once(tmp_path: Path) -> Non
     async with served(tmp_path, limits=small) as running, running.connect("a") as a:
         with pytest.raises(UnknownGroup, match="did you mean 'alpha'"):
             await a.multicast("alhpa", b"")
-        with pytest.raises(TooLarge, match="1001 bytes; the limit is 1000"):
+        with pytest.raises(TooLarge, match="1,001 bytes; the limit is 1,000"):
             await a.multicast("alpha", bytes(1001))
         with pytest.raises(ConfigError, match="bytes are needed, not str"):
             await a.multicast("alpha", "text")  # type: ignore[arg-type]

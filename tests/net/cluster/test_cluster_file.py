@@ -92,7 +92,7 @@ def test_what_is_written_is_used(tmp_path: Path) -> None:
             'name = "demo"',
             'name = "demo"\nprotocol = "centralized"\ndeliver = "agreed"\non_failure = "wait"\n'
             'causal = true\nstability = "plain"\ndurability = "os"\nvoters = ["c"]\n'
-            'slow_member = "shed"\nopen = true\n'
+            'slow_member = "shed"\nopen = true\nlog = "json"\nlog_level = "debug"\n'
             '[limits]\nwindow_messages = 5\nwindow_bytes = "2MiB"\nmessage_bytes = 1000\n'
             'unread_messages = 7\nunread_bytes = "3KB"\nretention = "24h"\n'
             '[timeouts]\nsuspect = "250ms"\n[tls]\ndir = "certs"',
@@ -102,6 +102,7 @@ def test_what_is_written_is_used(tmp_path: Path) -> None:
     assert cluster.limits.retention == Retention("age", 24 * 3600 * 10**9)
     assert cluster.limits.window_bytes == 2 * 1024 * 1024
     assert cluster.limits.unread_bytes == 3000
+    assert (cluster.log, cluster.log_level) == ("json", "debug")
     assert cluster.timeouts.suspect == 250_000_000
     assert cluster.tls is not None
     assert cluster.tls.directory == tmp_path / "certs"
@@ -131,6 +132,7 @@ def test_a_retention_may_be_a_size() -> None:
         ('name = "demo"', "", "cluster.name is missing"),
         ('"demo"', '"de mo"', "cluster.name: 'de mo' is not a name"),
         ('"demo"', '"demo"\nproto = "x"', "unknown key 'proto' (did you mean 'protocol'?)"),
+        ('"demo"', '"demo"\nlog_level = "loud"', "cluster.log_level: there is no 'loud'"),
         ("[cluster]", "[custer]\nx = 1\n[cluster]", "unknown table 'custer' (did you mean"),
         ('"demo"', '"demo"\nprotocol = "propagaton"', "did you mean 'propagation'?"),
         (

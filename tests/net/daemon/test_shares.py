@@ -143,7 +143,7 @@ async def test_room_in_a_share_is_given_in_the_order_of_asking() -> None:
     share = SubjectShare(ShareLimits(2, 0, 10, 1_000), SharedWindow(*WIDE))
     with pytest.raises(TooLarge, match="a batch of 11 messages"):
         await share.enter(11, 1)
-    with pytest.raises(TooLarge, match=r"one client may have 10 \(1000 bytes\) under way"):
+    with pytest.raises(TooLarge, match=r"one client may have 10 \(1,000 bytes\) under way"):
         await share.enter(2, 1_001)
     await share.enter(1, 5_000)  # one message: alone it may go
     waiting = [asyncio.ensure_future(share.enter(5, 1)) for _ in range(3)]

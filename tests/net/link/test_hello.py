@@ -78,7 +78,7 @@ def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
         ),
         (
             b"och\x03\xff\xff\xff\xff" + bytes(4),
-            f"no hello: 4294967295 bytes announced, at most {HELLO_BYTES} taken",
+            f"no hello: 4,294,967,295 bytes announced, at most {HELLO_BYTES:,} taken",
         ),
     ],
 )

@@ -223,7 +223,7 @@ async def test_what_is_refused_raises_the_right_error_and_changes_nothing() -> N
             ([], ConfigError, "a batch of no messages"),
             ([b"", "x"], ConfigError, "bytes are needed, not str"),
             ([b"x" * 101], TooLarge, "a message of 101 bytes"),
-            ([b""] * 65_537, TooLarge, "a batch of 65537 messages"),
+            ([b""] * 65_537, TooLarge, "a batch of 65,537 messages"),
         ]
         for payloads, kind, told in many:
             with pytest.raises(kind, match=told):

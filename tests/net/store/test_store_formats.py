@@ -108,7 +108,7 @@ def test_a_newer_store_is_refused_in_one_line_and_left_alone(
         open_store(path)
     told = str(caught.value)
     assert told.startswith(f"{path}: is a store of format {mine + 1}, this program knows ")
-    assert told.endswith(f"{mine}: it was written by a newer release, run that one")
+    assert told.endswith(f"{mine}; it was written by a newer release, run that one")
     assert path.read_bytes() == before
 
 

@@ -393,9 +393,9 @@ class Admission:
     def window_full(self) -> WindowFull:
         unstable, unstable_bytes = self._window.unstable_both()
         return WindowFull(
-            f"{unstable + self.messages} messages"
-            f" ({unstable_bytes + self._bytes} bytes) are accepted and not yet"
-            f" stable; the window is {self._most_messages} messages or {self._most_bytes} bytes"
+            f"{unstable + self.messages:,} messages"
+            f" ({unstable_bytes + self._bytes:,} bytes) are accepted and not yet"
+            f" stable; the window is {self._most_messages:,} messages or {self._most_bytes:,} bytes"
         )
 
     # --- the line ---------------------------------------------------------------------------------

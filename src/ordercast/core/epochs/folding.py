@@ -246,7 +246,8 @@ def edited(layout: Layout, edits: tuple[Edit, ...]) -> tuple[dict[Site, int], Gr
             _require(edit.site, roster, "site")
             if edit.site in layout.voters:
                 raise ConfigError(
-                    f"site {edit.site!r} is a voter: first remove it from the voters (voter remove)"
+                    f"site {edit.site!r} is a voter: first remove it from the voters"
+                    f" ('ordercast voter remove CLUSTER {edit.site}')"
                 )
             del roster[edit.site]
             for group in [name for name, members in groups.items() if edit.site in members]:

@@ -231,7 +231,7 @@ def _moved_parents(
     for site, above in moves.parents:
         if site > len(sites) or above > len(sites):
             raise ConfigError(
-                f"forest: of {len(sites)} sites there is no number {max(site, above)}"
+                f"forest: of {len(sites):,} sites there is no number {max(site, above)}"
             )
         parent[sites[site - 1]] = sites[above - 1] if above else None
     return parent
@@ -375,7 +375,7 @@ class Builds:
         moves = moves_of(table, forest, self.before)
         self._moved += len(moves.parents) + len(moves.primaries)
         if self._moved > PLACES:
-            raise ConfigError(f"forest: more than {PLACES} sites and groups would be moved")
+            raise ConfigError(f"forest: more than {PLACES:,} sites and groups would be moved")
         self.forests[-1] = moves
         return forest
 

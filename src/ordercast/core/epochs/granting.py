@@ -70,7 +70,7 @@ def granted(layout: Layout, edits: Iterable[Edit]) -> Layout:
         raise ConfigError(f"grants: nobody would have {ADMIN}:{EVERY}, to change them again")
     if len(revoked) > MOST_REVOKED:
         raise ConfigError(
-            f"certificates: {MOST_REVOKED} are revoked, which is the most: replace the authority"
+            f"certificates: {MOST_REVOKED:,} are revoked, which is the most: replace the authority"
         )
     first = founds and all(not domain.after for domain in layout.domains.values())
     withdrawn = layout.withdrawn if first else _withdrawn(layout, grants)

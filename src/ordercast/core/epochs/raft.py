@@ -417,7 +417,7 @@ class Raft:
         if isinstance(frame, Appended):
             leads = self.role == LEADER and frame.term == self.term
             if leads and frame.match > self.log.last:
-                raise PeerMistake(f"it has {frame.match} entries of {self.log.last}")
+                raise PeerMistake(f"it has {frame.match:,} entries of {self.log.last:,}")
         elif isinstance(frame, Append) and frame.term >= self.term:
             before = frame.before_term
             for index, entry in enumerate(frame.entries, start=frame.before + 1):

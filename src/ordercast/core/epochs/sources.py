@@ -59,7 +59,7 @@ class Sources:
         before = self._member.layout
         layout = self._member.folds.unpack(folded)
         if layout.count != count:
-            raise PeerMistake(f"a layout of {layout.count} records, not {count}")
+            raise PeerMistake(f"a layout of {layout.count:,} records, not {count:,}")
         if before.founding and layout.founding != before.founding:
             raise PeerMistake("a layout of another cluster")
         if count > before.count and layout.chain and layout.term < before.term:
@@ -98,7 +98,7 @@ class Sources:
         for entry in frame.records[:known]:
             chain = linked(chain, entry)
         if differ(chain, layout.chain):
-            raise PeerMistake(f"its first {layout.count} records are others than this site's")
+            raise PeerMistake(f"its first {layout.count:,} records are others than this site's")
         for place, entry in enumerate(frame.records[known:]):
             if entry.term < term:
                 raise PeerMistake(f"a record of term {entry.term}, after one of term {term}")

@@ -127,8 +127,8 @@ class Window:
         most = max(LEAST_STREAMS, share // (_ENTRY + len(member.name) + _MEMBER * len(members)))
         if known >= most:
             raise TooLarge(
-                f"{member.name} has sent to {known} groups and lists; in a cluster of"
-                f" {len(member.layout.roster)} sites {most} is the limit"
+                f"{member.name} has sent to {known:,} groups and lists; in a cluster of"
+                f" {len(member.layout.roster):,} sites {most:,} is the limit"
             )
 
     def require_past(self) -> None:

@@ -245,7 +245,7 @@ class Reduction(Domainwide, ABC):
                 if not self._in_domain(item.issuer):
                     raise PeerMistake(f"a request issued by {item.issuer!r}, of another domain")
             elif item.count > self._most:
-                raise PeerMistake(f"it asks for {item.count} places at once")
+                raise PeerMistake(f"it asks for {item.count:,} places at once")
         elif type(item) is CountValue:
             check_ahead(item.value, self.chain.number, "place")
         elif isinstance(item, (ChainMark, MarkValue)):
@@ -263,7 +263,7 @@ class Reduction(Domainwide, ABC):
         if isinstance(header, Counted):
             check_ahead(header.place, self.chain.number, "place")
         if len(self.chain) >= self._most:
-            raise PeerMistake(f"{len(self.chain)} headers wait for others before them")
+            raise PeerMistake(f"{len(self.chain):,} headers wait for others before them")
 
     def _check_chained(self, batch: Batch) -> None:
         """PeerMistake unless the batch is to a group of this domain. Any site may pass it on."""

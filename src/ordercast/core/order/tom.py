@@ -150,7 +150,7 @@ class Tom(Propagation):
         elif type(item) is not BodyRequest:
             raise PeerMistake(f"a {type(item).__name__} is not of this protocol")
         elif len(item.wanted) > MOST_FETCHED:
-            raise PeerMistake(f"it fetches {len(item.wanted)} bodies at once")
+            raise PeerMistake(f"it fetches {len(item.wanted):,} bodies at once")
 
     def _check_bid(self, peer: Site, bid: Bid) -> None:
         """PeerMistake unless the bid comes from the side of the tree where its origin is, and goes

@@ -203,7 +203,7 @@ class Channel(asyncio.Protocol):
         self.bytes_in += len(data)
         try:
             if not self.accepted and self.bytes_in > STRANGER_BYTES:
-                raise LinkTrouble(TOO_MUCH, f"more than {STRANGER_BYTES} bytes")
+                raise LinkTrouble(TOO_MUCH, f"more than {STRANGER_BYTES:,} bytes")
             was_ready = self.guard.ready
             plain = self.guard.take(data, self._write)
             if self.guard.ready and not was_ready:

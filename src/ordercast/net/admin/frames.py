@@ -495,7 +495,7 @@ def agreed_version(lowest: int, highest: int) -> int | None:
 def frame_of(message: ClientFrame | DaemonFrame, encode: Encode = _encode) -> bytes:
     body = encode(message)
     if len(body) > FRAME_BYTES:
-        raise FrameError(f"a frame of {len(body)} bytes; the limit is {FRAME_BYTES}")
+        raise FrameError(f"a frame of {len(body):,} bytes; the limit is {FRAME_BYTES:,}")
     return _HEAD.pack(len(body)) + body
 
 
@@ -514,7 +514,7 @@ class Splitter:
         while len(held) - at >= _HEAD.size:
             (length,) = _HEAD.unpack_from(held, at)
             if length > self.most:
-                raise FrameError(f"a frame of {length} bytes; the limit is {self.most}")
+                raise FrameError(f"a frame of {length:,} bytes; the limit is {self.most:,}")
             end = at + _HEAD.size + length
             if end > len(held):
                 break

@@ -49,7 +49,7 @@ class BenchSpec:
         protocol_named(self.protocol)
         if self.payload < STAMP_BYTES:
             raise ConfigError(
-                f"payload: {self.payload} bytes are too few ({STAMP_BYTES} hold the time sent)"
+                f"payload: {self.payload:,} bytes are too few ({STAMP_BYTES} hold the time sent)"
             )
         if self.rate is not None and self.rate <= 0:
             raise ConfigError(f"rate: {self.rate:g} is not above 0")
@@ -126,7 +126,7 @@ def run_members(
     commands: Sequence[Sequence[str]], seconds: float, tell: OnPhase = _nobody
 ) -> dict[str, Any]:
     """Start the members, load them for `seconds`, and put together what they measured."""
-    tell(f"starting {len(commands)} members")
+    tell(f"starting {len(commands):,} members")
     with ExitStack() as stack:
         members = [BenchProcess(list(command)) for command in commands]
         for member in members:

@@ -283,8 +283,8 @@ class ClientOutgoing:
     def require_room(self, count: int, size: int) -> None:
         if self._waiting or not self._fits(count, size):
             raise WindowFull(
-                f"{self._under_way[0]} messages, {self._under_way[1]} bytes are not yet accepted;"
-                f" the limits are {self._most[0]} and {self._most[1]}"
+                f"{self._under_way[0]:,} messages, {self._under_way[1]:,} bytes are not yet"
+                f" accepted; the limits are {self._most[0]:,} and {self._most[1]:,}"
             )
         self._take(count, size)
 
@@ -415,7 +415,7 @@ class ClientOutgoing:
             if not sent.stage:
                 name = sent.target or ",".join(sent.sites)
                 left[name] = left.get(name, 0) + sent.count
-        return ", ".join(f"{count} to {name}" for name, count in left.items())
+        return ", ".join(f"{count:,} to {name}" for name, count in left.items())
 
     # --- connections ------------------------------------------------------------------------------
 

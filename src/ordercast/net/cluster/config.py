@@ -116,6 +116,7 @@ class Cluster:
     open: bool = False
     insecure: bool = False
     log: str = "text"  # or "json": the form of the daemons' logs
+    log_level: str = "info"  # they log from this level on
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     timeouts: Timeouts = field(default_factory=Timeouts)
     tls: TlsFiles | None = None

@@ -62,7 +62,7 @@ def read_contexts() -> Contexts:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise ConfigError(f"{path}: is larger than {MOST_BYTES} bytes, no file of contexts")
+            raise ConfigError(f"{path}: is larger than {MOST_BYTES:,} bytes, no file of contexts")
         given = tomllib.loads(data.decode("utf-8"))
     except FileNotFoundError:
         return Contexts(path, {})

@@ -34,6 +34,7 @@ LARGEST_FILE = 16 * 1024 * 1024  # bytes
 MOST_VOTERS = 7
 DEFAULT_VOTERS = 5  # of a roster larger than that
 LOG_FORMS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _CHOICES = {
     "deliver": ("safe", "agreed"),
@@ -43,12 +44,13 @@ _CHOICES = {
     "builder": (*NAMED, AUTO),
     "dissemination": WAYS,
     "log": LOG_FORMS,
+    "log_level": LOG_LEVELS,
 }
 _TABLES = ("cluster", "limits", "timeouts", "tls", "multicast", "sites", "groups", "grants")
 _CLUSTER = (
     "name", "dir", "protocol", "builder", "tie", "deliver", "on_failure", "causal", "stability",
     "durability", "voters", "retired", "slow_member", "unnamed_reader", "open", "insecure",
-    "dissemination", "secret", "log",
+    "dissemination", "secret", "log", "log_level",
 )  # fmt: skip
 _BODY_OVERHEAD = 16  # bytes that packing one payload may add
 
@@ -61,7 +63,7 @@ def read_cluster(path: str | Path) -> Cluster:
         with Path(path).open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
-            raise ConfigError(f"{source}: is larger than {LARGEST_FILE} bytes, no cluster file")
+            raise ConfigError(f"{source}: is larger than {LARGEST_FILE:,} bytes, no cluster file")
         text = data.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{source}: {(error.strerror or str(error)).lower()}") from None
@@ -212,7 +214,7 @@ def _voters(given: Any, sites: Mapping[Site, SiteConfig], source: str) -> tuple[
         raise ConfigError(f"{where}: [] names no site; leave it out, or name one at least")
     voters = _listed(given, sites, where)
     if len(voters) > MOST_VOTERS:
-        raise ConfigError(f"{where}: {len(voters)} voters; the most is {MOST_VOTERS}")
+        raise ConfigError(f"{where}: {len(voters)} voters; the most is {MOST_VOTERS:,}")
     return voters
 
 
@@ -305,12 +307,14 @@ def _limits(given: Mapping[str, Any], source: str) -> LimitsConfig:
     limits = LimitsConfig(**found)
     most = BODY_BYTES - _BODY_OVERHEAD
     if limits.message_bytes > most:
-        raise ConfigError(f"{source}: limits.message_bytes: {limits.message_bytes} is above {most}")
+        raise ConfigError(
+            f"{source}: limits.message_bytes: {limits.message_bytes:,} is above {most:,}"
+        )
     for key in ("window_bytes", "unread_bytes"):
         if getattr(limits, key) < limits.message_bytes:
             raise ConfigError(
-                f"{source}: limits.{key}: {getattr(limits, key)} is below message_bytes"
-                f" ({limits.message_bytes}): the largest message would never fit"
+                f"{source}: limits.{key}: {getattr(limits, key):,} is below message_bytes"
+                f" ({limits.message_bytes:,}): the largest message would never fit"
             )
     return limits
 

@@ -167,10 +167,13 @@ def note_retired(directory: Path, site: Site, retired: bool) -> None:
 # --- starting -------------------------------------------------------------------------------------
 
 
-def command_of(cluster: Cluster, site: Site, directory: Path, *, new: bool = False) -> list[str]:
+def command_of(
+    cluster: Cluster, site: Site, directory: Path, options: Iterable[str] = ()
+) -> list[str]:
+    """`options`: of the verb `node`."""
     return [
         sys.executable, "-m", "ordercast.cli", "node", cluster.source,
-        "--site", site, "--dir", str(directory), *(["--new"] if new else ()),
+        "--site", site, "--dir", str(directory), *options,
     ]  # fmt: skip
 
 
@@ -181,19 +184,29 @@ class _Logged(subprocess.Popen[bytes]):
 
 
 def start(
-    cluster: Cluster, sites: Iterable[Site], directory: Path, *, detached: bool, new: bool = False
+    cluster: Cluster,
+    sites: Iterable[Site],
+    directory: Path,
+    *,
+    detached: bool,
+    new: bool = False,
+    log: str | None = None,
+    log_level: str | None = None,
 ) -> dict[Site, Child]:
     """Start daemons; what they say goes to `DIR/SITE.log`, or, attached, to our standard error.
-    `new`: as for `Node.open`."""
+    `new`: as for `Node.open`. `log`, `log_level`: instead of what the file says."""
+    options = ["--new"] if new else []
+    for option, value in (("--log", log), ("--log-level", log_level)):
+        options += [option, value] if value is not None else []
     make_directory(directory)
     secret_of(cluster)  # here, so that what is wrong with it is said once
     started: dict[Site, Child] = {}
     try:
         with _interrupted_afterwards():
             for site in sites:
-                command = command_of(cluster, site, directory, new=new)
-                log = log_file(directory, site) if detached else None
-                started[site] = _spawn(command, log, _start_line(site, cluster.log))
+                command = command_of(cluster, site, directory, options)
+                file = log_file(directory, site) if detached else None
+                started[site] = _spawn(command, file, _start_line(site, log or cluster.log))
     except OSError as error:
         abandon(started.values())
         raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None

@@ -20,7 +20,7 @@ def socket_path(path: Path) -> str:
     best = min(ways, key=lambda way: len(os.fsencode(way)))
     if len(os.fsencode(best)) > LONGEST_PATH:
         raise ConfigError(
-            f"{path}: is too long for a socket ({LONGEST_PATH} bytes at most):"
+            f"{path}: is too long for a socket ({LONGEST_PATH:,} bytes at most):"
             " choose a shorter --dir, or run from a directory near it"
         )
     return best

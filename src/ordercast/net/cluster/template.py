@@ -17,7 +17,7 @@ from ordercast.model.grants import ACTS
 from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.addresses import is_loopback
 from ordercast.net.cluster.directory import AROUND
-from ordercast.net.cluster.file import LOG_FORMS, cluster_of_groups
+from ordercast.net.cluster.file import LOG_FORMS, LOG_LEVELS, cluster_of_groups
 from ordercast.plan.advice import AUTO
 from ordercast.plan.candidates import NAMED
 
@@ -78,6 +78,7 @@ SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
             "sites below that have left since: who starts without a store does not believe them",
         ),
         _Setting("log", '"text"', _or(LOG_FORMS, "text")),
+        _Setting("log_level", '"info"', f"{_or(LOG_LEVELS, 'info')}: daemons log from it on"),
     ),
     "limits": (
         _Setting("window_messages", "10000", "sent by a site and not yet stable"),

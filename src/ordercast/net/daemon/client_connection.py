@@ -306,7 +306,7 @@ class ClientConnection:
     def _subscribe(self, frame: Subscribe | Follow | ReadRange) -> None:
         if frame.id in self._subscriptions or len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
             self.wire.send(
-                Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS} subscriptions")
+                Failed(frame.id, "Error", f"more than {MOST_SUBSCRIPTIONS:,} subscriptions")
             )
             return
         assert self.session is not None
@@ -350,7 +350,7 @@ class ClientConnection:
 
     def _ask(self, frame: Question) -> None:
         if len(self._tasks) >= MOST_QUESTIONS:
-            self.wire.send(Failed(frame.id, "Error", f"more than {MOST_QUESTIONS} questions"))
+            self.wire.send(Failed(frame.id, "Error", f"more than {MOST_QUESTIONS:,} questions"))
             return
         task = asyncio.create_task(self._answer(frame))
         self._tasks[task] = None

@@ -19,7 +19,6 @@ from ordercast.net.cluster.directory import append_own
 
 LOG_BYTES: Final = 16 << 20  # of a log, when it is rotated
 OLD_LOGS: Final = 4  # SITE.log.1, the youngest, to SITE.log.4
-LEVELS: Final = ("debug", "info", "warning", "error")
 
 _STDERR = 2
 _PRIORITIES = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}  # of syslog

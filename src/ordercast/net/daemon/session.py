@@ -283,7 +283,7 @@ class ClientSession:
         else:
             payloads = body
         if len(payloads) != frame.count:
-            raise Error(f"request {frame.number} has not {frame.count} payloads")
+            raise Error(f"request {frame.number} has not {frame.count:,} payloads")
         if isinstance(frame, Produce | SendOnce):
             return await self._submit_numbered(frame, payloads, extras)
         if isinstance(frame, SendById):

@@ -162,8 +162,9 @@ class SubjectShare:
             return
         if messages > 1 and (messages > self._limits.messages or size > self._limits.bytes):
             raise TooLarge(
-                f"a batch of {messages} messages ({size} bytes); one client may have"
-                f" {self._limits.messages} ({self._limits.bytes} bytes) under way at this daemon"
+                f"a batch of {messages:,} messages ({size:,} bytes); one client may have"
+                f" {self._limits.messages:,} ({self._limits.bytes:,} bytes) under way at this"
+                " daemon"
             )
         if not self._line and self._has_room(messages, size):
             self._change(messages, size)

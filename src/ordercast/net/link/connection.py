@@ -217,7 +217,7 @@ class Connection(asyncio.BufferedProtocol):
     def _decrypt(self, session: TlsSession, data: memoryview) -> memoryview:
         session.feed(data)
         if self.peer is None and self.bytes_in > self._owner.limits.stranger_bytes:
-            raise LinkTrouble(TOO_MUCH, f"more than {self._owner.limits.stranger_bytes} bytes")
+            raise LinkTrouble(TOO_MUCH, f"more than {self._owner.limits.stranger_bytes:,} bytes")
         if not self._secure:
             self._shake_hands()
             if not self._secure:
@@ -342,7 +342,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(pieces)
         waiting = transport.get_write_buffer_size()
         if waiting > self._owner.limits.write_bytes:
-            self.fail(LinkTrouble(NOT_READING, f"{waiting} bytes wait for it"))
+            self.fail(LinkTrouble(NOT_READING, f"{waiting:,} bytes wait for it"))
 
     @property
     def waiting(self) -> int:

@@ -106,7 +106,7 @@ def encode_hello(hello: Hello) -> bytes:
         hello = msgspec.structs.replace(hello, refusal=plain[:REASON])
     body = _encode(hello)
     if len(body) > HELLO_BYTES - HEADER_BYTES:
-        raise ValueError(f"a hello of {len(body)} bytes: its terms are too long")
+        raise ValueError(f"a hello of {len(body):,} bytes: its terms are too long")
     return _HEADER.pack(MAGIC, VERSION, len(body), crc32(body)) + body
 
 
@@ -121,7 +121,7 @@ def split_hello(data: bytes | bytearray) -> tuple[Hello, int] | None:
         detail = f"its hello is of version {version}, this site's of {VERSION}"
         raise LinkTrouble(OTHER_VERSION, detail)
     if length > HELLO_BYTES - HEADER_BYTES:
-        raise LinkTrouble(NOT_A_HELLO, f"{length} bytes announced, at most {HELLO_BYTES} taken")
+        raise LinkTrouble(NOT_A_HELLO, f"{length:,} bytes announced, at most {HELLO_BYTES:,} taken")
     end = HEADER_BYTES + length
     if len(data) < end:
         return None

@@ -50,7 +50,7 @@ class PipeWriter:
 
     def allow(self, count: int) -> None:
         if self.room + count > PIPE_WINDOW:
-            raise LinkTrouble(WRONG_FRAME, f"room for {count} bytes of a pipe that were not sent")
+            raise LinkTrouble(WRONG_FRAME, f"room for {count:,} bytes of a pipe that were not sent")
         self.room += count
         self.carrier.want(self)
 

@@ -32,7 +32,7 @@ class PipeChannel(asyncio.Transport):
     def took(self, data: bytes) -> None:
         self._read += len(data)
         if self._read > PIPE_WINDOW:
-            raise LinkTrouble(WRONG_FRAME, f"more than {PIPE_WINDOW} bytes of a pipe at once")
+            raise LinkTrouble(WRONG_FRAME, f"more than {PIPE_WINDOW:,} bytes of a pipe at once")
         rest = memoryview(data)
         while rest and not self._over:
             buffer = self._connection.get_buffer(-1)

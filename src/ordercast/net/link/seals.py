@@ -108,5 +108,5 @@ def open_datagram(data: bytes, seals: Callable[[int], Seal | None]) -> Datagram 
     if seal is None:
         return None
     if len(data) < OVERHEAD_BYTES:
-        raise FrameError(f"datagram of {len(data)} bytes: it has no tag")
+        raise FrameError(f"datagram of {len(data):,} bytes: it has no tag")
     return decode_datagram(header, seal.open(data[:HEADER_BYTES], data[HEADER_BYTES:]))

@@ -340,7 +340,7 @@ class Replica(Generic[R]):
             return
         if isinstance(batch, GapBatch):
             raise Error(
-                f"{batch.count} commands from position {batch.position} on were shed: the state"
+                f"{batch.count:,} commands from position {batch.position} on were shed: the state"
                 " cannot be kept up (slow_member = 'shed')"
             )
         ours = batch.origin == self.node.site

@@ -8,8 +8,10 @@ A store without any row is as good as none: who votes for a founding writes a ro
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -70,14 +72,15 @@ def remember(
     )
 
 
-def _require_as_before(cluster: Cluster, store: AnyStore) -> None:
-    """Refuse another level or policy: the old one's deliveries do not keep its promises."""
+def require_as_before(cluster: Cluster, described: Mapping[str, Any], path: object) -> None:
+    """Refuse another level or policy: the old one's deliveries do not keep its promises.
+    `described`: what the store at `path` says of its cluster."""
     for field in ("deliver", "on_failure"):
-        before, now = store.described.get(field), getattr(cluster, field)
+        before, now = described.get(field), getattr(cluster, field)
         if before not in (None, now):
             raise ConfigError(
-                f"{cluster.source}: cluster.{field}: {now!r}, but {store.path} was run with"
-                f" {before!r}, which is fixed: write that, or begin anew with another --dir"
+                f"{cluster.source}: cluster.{field}: {now!r}, but {path} was run with"
+                f" {before!r}, which is fixed; write that, or begin anew with another --dir"
             )
 
 
@@ -96,7 +99,7 @@ def _again(cluster: Cluster, site: Site, store: AnyStore, address: tuple[str, in
             " founded with: they are not looked at any more, the cluster is changed while it runs",
             cluster.source,
         )
-    _require_as_before(cluster, store)
+    require_as_before(cluster, store.described, store.path)
     remember(store, cluster, layout, address, store.founding)
     return Beginning(cluster, layout, address)
 

@@ -106,7 +106,9 @@ class Handover:
         if not isinstance(state, bytes):
             raise ConfigError(f"snapshot: returned {type(state).__name__}, not bytes")
         if len(state) > STATE_BYTES:
-            raise TooLarge(f"snapshot of {group}: {len(state)} bytes; the limit is {STATE_BYTES}")
+            raise TooLarge(
+                f"snapshot of {group}: {len(state):,} bytes; the limit is {STATE_BYTES:,}"
+            )
         await self._keep(opened, group, state)
 
     async def fetch(self, opened: EpochOpened, group: Group) -> bytes | None:

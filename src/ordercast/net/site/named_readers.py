@@ -216,7 +216,7 @@ class NamedReaders:
 
     def _make(self, name: str, groups: frozenset[Group] | None, first: int) -> NamedReader:
         if len(self._readers) >= MOST_READERS:
-            raise ConfigError(f"site {self.site} has {MOST_READERS} readers already")
+            raise ConfigError(f"site {self.site} has {MOST_READERS:,} readers already")
         row = ReaderRow(
             name, groups, _drawn(), first - 1, first - 1, self.stream.attempt, time.time_ns()
         )
@@ -541,7 +541,7 @@ def require_reader(name: str, groups: Iterable[Group] | str | None) -> Sequence[
     if not found:
         raise ConfigError(f"groups: reader {name!r} needs one at least, or {ALL_GROUPS!r} for all")
     if len(found) > READER_GROUPS:
-        raise ConfigError(f"groups: {len(found)} are too many (at most {READER_GROUPS})")
+        raise ConfigError(f"groups: {len(found)} are too many (at most {READER_GROUPS:,})")
     if len(set(found)) < len(found):
         raise ConfigError(f"groups: {shown(groups)} names a group twice")
     return found

@@ -15,6 +15,7 @@ from ordercast.model.errors import NotInMajority
 from ordercast.model.groups import Site
 
 NOT_FOUNDED = "not founded yet"
+_WAITS_FOR = "founding needs every voter once; start "
 PATIENCE = 10  # times the timeout of a silent site
 _LEAST = 3_000_000_000  # nanoseconds: processes that start together are not there together
 
@@ -48,7 +49,7 @@ class Presence:
             return None
         missing = self._never_met()
         if missing:
-            return f"{NOT_FOUNDED}: founding needs every voter once; start {missing}"
+            return f"{NOT_FOUNDED}: {_WAITS_FOR}{missing}"
         return self._lonely() if self.hopeless else self._closed()
 
     @property
@@ -134,3 +135,9 @@ class Presence:
             f"site {core.name} has heard of no majority of the voters"
             f" ({', '.join(core.layout.voters)}) for {self._alone() / 1e9:.0f} s"
         )
+
+
+def awaited(reason: str) -> list[Site]:
+    """The voters that a site's founding waits for, of what the site says."""
+    named = reason.partition(_WAITS_FOR)[2].replace(" and ", ", ")
+    return [Site(name) for name in named.split(", ") if name]

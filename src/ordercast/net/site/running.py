@@ -313,10 +313,10 @@ class RunningSite:
             for group in window.groups()
             if (last := window.last_seq(group)) > stages.last(stage, group)
         }
-        told = ", ".join(f"{count} to {group}" for group, count in sorted(behind.items()))
+        told = ", ".join(f"{count:,} to {group}" for group, count in sorted(behind.items()))
         parts = []
         if left:
-            parts.append(f"{left} messages were never taken into the window and are dropped")
+            parts.append(f"{left:,} messages were never taken into the window and are dropped")
         if behind:
             lost = stage == "stable"
             fate = "may be lost" if lost else "are stored, and the next start sends them"

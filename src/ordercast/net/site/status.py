@@ -168,7 +168,7 @@ def _ends_soon(status: dict[str, Any]) -> list[str]:
         return []
     if ends <= 0:
         return ["its certificate has expired: no new link is made; 'ordercast certs' makes another"]
-    left = f"{ends // 86_400} days" if ends >= 2 * 86_400 else f"{ends // 60} minutes"
+    left = f"{ends // 86_400:,} days" if ends >= 2 * 86_400 else f"{ends // 60} minutes"
     return [f"its certificate expires in {left}; 'ordercast certs' makes another"]
 
 

@@ -102,7 +102,7 @@ def require_ours(db: sqlite3.Connection, path: Path) -> int:
         older = "run the releases between them first, one after the other"
         raise ConfigError(
             f"{path}: is a store of format {found}, this program knows"
-            f" {told_range(FIRST_FORMAT, newest)}: {newer if found > newest else older}"
+            f" {told_range(FIRST_FORMAT, newest)}; {newer if found > newest else older}"
         )
     return found
 

@@ -442,7 +442,7 @@ def _row(item: tuple[OwnBatch, tuple[int, Vector]]) -> int:
 def _keep_last(rows: deque[int], count: int) -> None:
     """Keep the rows of the last `count` batches: an engine forgets the oldest first."""
     if len(rows) < count:
-        raise AssertionError(f"a checkpoint keeps {count} records of {len(rows)}")
+        raise AssertionError(f"a checkpoint keeps {count:,} records of {len(rows):,}")
     while len(rows) > count:
         rows.popleft()
 

@@ -48,7 +48,7 @@ def require_place(
         if there is not None and not has_past(here):
             raise ConfigError(
                 f"{directory}: has no store of site {site!r} of cluster {cluster.name!r}, but"
-                f" {there.parent} has: {_cures(there.parent)}; --new begins without it"
+                f" {there.parent} has: {cures(there.parent)}; --new begins without it"
             )
 
 
@@ -73,11 +73,12 @@ def elsewhere_told(cluster: Cluster, directory: Path) -> str:
     for site in sorted(cluster.sites):
         there = store_elsewhere(cluster, site, directory)
         if there is not None:
-            return f"; {there.parent} has stores of it: {_cures(there.parent)}"
+            return f"; {there.parent} has stores of it: {cures(there.parent)}"
     return ""
 
 
-def _cures(there: Path) -> str:
+def cures(there: Path) -> str:
+    """What to do about stores that lie there."""
     return f"say --dir {there}, write it as 'dir' under [cluster], or move the files"
 
 

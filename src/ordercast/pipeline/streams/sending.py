@@ -104,8 +104,8 @@ def _require_sendable(node: ProducingNode, files: Sequence[StagedFile]) -> None:
         most = _message_bytes(node.cluster)
         if file.largest > most:
             raise TooLarge(
-                f"payload: a row of partition {file.partition} has {file.largest} bytes; the limit"
-                f" is {most}"
+                f"payload: a row of partition {file.partition} has {file.largest:,} bytes;"
+                f" the limit is {most:,}"
             )
 
 

@@ -75,7 +75,7 @@ def drawing_of(config: Config) -> Drawing:
         config.get("sizes", SIZES[0]),
     )
     if drawing.size > drawing.sites:
-        raise ConfigError(f"size: groups of {drawing.size} do not fit {drawing.sites} sites")
+        raise ConfigError(f"size: groups of {drawing.size:,} do not fit {drawing.sites:,} sites")
     return drawing
 
 
@@ -152,4 +152,4 @@ def _around(sites: int, size: int, spread: float, stream: Chance) -> list[int]:
         found.add((centre + ((bell * scale + (1 << 31)) >> 32)) % sites)
         if len(found) == size:
             return sorted(found)
-    raise ConfigError(f"spread: {spread:g} is too narrow for groups of {size} sites")
+    raise ConfigError(f"spread: {spread:g} is too narrow for groups of {size:,} sites")

@@ -1,5 +1,5 @@
 // Cluster: the forest with live rates, the sites, the groups, the epochs; a click shows more of a site.
-import { ask, by, bytes, drawing, latest, make, number, tell, time } from "/static/dom.js";
+import { ask, by, bytes, drawing, latest, make, number, tell, time, whenMade } from "/static/dom.js";
 import { chart } from "/static/chart.js";
 
 const state = { shape: "", passages: -1, chosen: "", view: null, rows: new Map(), boxes: new Map(), rates: new Map(), edges: new Map() };
@@ -275,7 +275,7 @@ function offer(control) {
 // --- the feed ---------------------------------------------------------------------------------------
 
 async function begin() {
-  const found = await ask("/api/cluster");
+  const found = await whenMade("/api/cluster", (told) => write(by("note"), told));
   state.note = found.note;
   offer(found.control);
   rateChart = chart(by("rate-chart"), ["deliveries/s"], found.points.map((p) => [p[0], p[1]]));

@@ -42,6 +42,17 @@ export async function ask(path, body) {
   return found;
 }
 
+// Ask until what is being made is there; `show` gets a line that says how far it is.
+export async function whenMade(path, show, made = (found) => !found.running) {
+  let found = await ask(path);
+  while (!made(found)) {
+    show(found.running);
+    await new Promise((done) => setTimeout(done, 500));
+    found = await ask(path);
+  }
+  return found;
+}
+
 export const number = (value, digits = 0) => (value === null || value === undefined ? "–" : value.toLocaleString("en-GB", { maximumFractionDigits: digits }));
 
 export function bytes(value) {

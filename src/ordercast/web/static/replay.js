@@ -1,5 +1,5 @@
 // Replay: a window of the run as a space–time diagram, a cursor in it, and the cluster as of the cursor.
-import { ask, by, drawing, latest, make, number, tell, time } from "/static/dom.js";
+import { ask, by, drawing, latest, make, number, tell, time, whenMade } from "/static/dom.js";
 
 const state = { run: 0, facts: null, at: 0, start: 0, wide: 1e6, follow: "", left: 0, right: 1, playing: false, before: null, after: null, epochs: "" };
 const base = () => `/api/replay/${state.run}`;
@@ -146,7 +146,7 @@ async function open(run) {
 }
 
 async function list(chosen) {
-  const { runs, stores } = await ask("/api/replay");
+  const { runs, stores } = await whenMade("/api/replay", (told) => { by("facts").textContent = told; }, (found) => found.runs.length || !found.running);
   by("stores").hidden = !stores;
   by("runs").replaceChildren(...runs.map((one) => make("option", { value: one.run, selected: one.run === chosen }, `${one.run}. ${one.title}`)));
   const wanted = chosen ?? Number(new URLSearchParams(location.hash.slice(1)).get("run") || runs.at(-1)?.run || 0);

@@ -1,5 +1,5 @@
 // Witness: every check's verdict on a run or a history, and each violation drawn.
-import { ask, by, drawing, latest, make, number, tell } from "/static/dom.js";
+import { ask, by, drawing, latest, make, number, tell, whenMade } from "/static/dom.js";
 
 const judge = latest(async () => {
   const run = by("runs").value;
@@ -22,7 +22,7 @@ const judge = latest(async () => {
 });
 
 async function list(chosen) {
-  const { runs, stores } = await ask("/api/replay");
+  const { runs, stores } = await whenMade("/api/replay", (told) => { by("facts").textContent = told; }, (found) => found.runs.length || !found.running);
   by("stores").hidden = !stores;
   by("runs").replaceChildren(...runs.map((one) => make("option", { value: one.run }, `${one.run}. ${one.title}`)));
   if (runs.length) by("runs").value = chosen ?? runs.at(-1).run;

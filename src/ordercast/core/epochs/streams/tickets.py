@@ -61,8 +61,8 @@ def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]
                 del there[pair]
     if len(there) > max(TICKETS, len(layout.producers)):
         raise ConfigError(
-            f"producers have sent to {len(layout.producers)} groups, each counted by itself:"
-            f" {TICKETS} is the limit; remove those that are done (producer remove)"
+            f"producers have sent to {len(layout.producers):,} groups, each counted by itself:"
+            f" {TICKETS:,} is the limit; remove those that are done (producer remove)"
         )
     for window, most, what in (
         (ID_WINDOW, ID_WINDOWS, "ids"),
@@ -70,7 +70,7 @@ def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]
     ):
         if sum(name == window for name, _ in there) > most:
             raise ConfigError(
-                f"{most} groups remember {what}, which is the limit: remove one of them"
+                f"{most:,} groups remember {what}, which is the limit: remove one of them"
                 f" (producer remove CLUSTER {window} GROUP)"
             )
     return Tickets(producers=there, last_ticket=last)

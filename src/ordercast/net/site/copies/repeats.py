@@ -165,6 +165,6 @@ class RepeatSender:
 
 def expired(group: Group) -> Expired:
     return Expired(
-        f"a request came too late for group {group!r}, which remembers its last {CLIENTS} clients:"
-        " it is not delivered from now on, and perhaps it was before"
+        f"a request came too late for group {group!r}, which remembers its last {CLIENTS:,}"
+        " clients: it is not delivered from now on, and perhaps it was before"
     )
