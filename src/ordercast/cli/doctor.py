@@ -5,14 +5,16 @@ import asyncio
 import errno
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, WARNING_WORDS, coloured
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import cluster_arguments, cluster_of, elsewhere, table_lines
-from ordercast.net.client.destinations import LocalDestination
+from ordercast.cli.destination import destination
+from ordercast.cli.runtime import cluster_arguments, elsewhere, table_lines
+from ordercast.net.client.destinations import RemoteDestination
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -20,17 +22,20 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Look at a cluster from this machine: its file, its directory, the ports and certificates
 of its sites, and what the running sites say. For each thing that is wrong it says what
-to do next. It changes nothing."""
+to do next. It changes nothing. With a context it tells what the daemons say, from any
+machine; files, ports and disks it sees on their machines only."""
 
 EXAMPLE = """\
 example:
   ordercast doctor cluster.toml
+  ordercast doctor --context shop
 
 exit code: 0 when nothing is wrong (there may be warnings), 1 when something is"""
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _COLOURS = {OK: GOOD_WORDS, WARNING: WARNING_WORDS, WRONG: BAD_WORDS}
 _LEAST_DISK = 1 << 30  # bytes
+OURS = "our certificate"
 _CLOCKS_S = 1.0  # clocks that differ by more make logs of two sites hard to read together
 
 
@@ -42,22 +47,52 @@ class Diagnosis(NamedTuple):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
+    cluster_arguments(parser, remote=True)
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.client.statuses import ask_all
 
-    cluster, directory = cluster_of(args, "doctor")
-    sites = asyncio.run(ask_all(LocalDestination(cluster, directory)))
-    findings = list(examine(cluster, directory, sites))
+    place = destination(args, args.cluster, "doctor")
+    sites = asyncio.run(ask_all(place))
+    if isinstance(place, RemoteDestination):
+        directory = ""
+        findings = list(examine_elsewhere(place, sites))
+    else:
+        directory = str(place.directory)
+        findings = list(examine(place.cluster, place.directory, sites))
     well = all(finding.level != WRONG for finding in findings)
     if args.json:
         rows = [finding._asdict() for finding in findings]
-        print_json({"cluster": cluster.name, "dir": str(directory), "ok": well, "findings": rows})
+        print_json({"cluster": place.name, "dir": directory, "ok": well, "findings": rows})
     else:
         print("\n".join(_lines(findings)))
     return GOOD if well else INCOMPLETE
+
+
+def examine_elsewhere(
+    place: RemoteDestination, sites: dict[str, dict[str, Any]]
+) -> Iterator[Diagnosis]:
+    """What the daemons of a context say, and what cannot be seen from here."""
+    yield Diagnosis(OK, place.source, f"cluster {place.name}, {len(sites)} sites")
+    ours, _ = place.credentials.certificates() if place.credentials.cert else (None, "")
+    if ours is not None:
+        yield _good_for(
+            OURS,
+            ours.ends_at - int(time.time()),
+            "ordercast certs CLUSTER --client NAME --renew, where the authority is",
+        )
+    for site, status in sites.items():
+        if status["state"] == "elsewhere":
+            cure = "look at it on its machine, or write 'clients' for it in the cluster file"
+            yield Diagnosis(WARNING, site, "; ".join(status["reasons"]), cure)
+        yield from _site(None, site, status, here=False)
+        if (left_s := status.get("certificate_ends_s")) is not None:
+            yield _good_for(site, left_s, f"on its machine: ordercast certs CLUSTER --site {site}")
+    yield from _together(sites)
+    yield from _clocks(sites)
+    told = "files, ports and disks are not seen from here: run it with the cluster file there too"
+    yield Diagnosis(OK, "not seen", told)
 
 
 def examine(
@@ -94,7 +129,7 @@ def _place(cluster: "Cluster", directory: Path, states: list[str]) -> Iterator[D
 
 
 def _site(
-    cluster: "Cluster", site: str, status: dict[str, Any], *, here: bool
+    cluster: "Cluster | None", site: str, status: dict[str, Any], *, here: bool
 ) -> Iterator[Diagnosis]:
     from ordercast.net.site.presence import NOT_FOUNDED
 
@@ -107,7 +142,9 @@ def _site(
         if reason.startswith(NOT_FOUNDED):
             yield Diagnosis(WRONG, site, reason, "later it needs a majority of the voters only")
         elif state == "down":
-            cure = _why_down(cluster, site) if here else "start it on its machine, or mend the way"
+            cure = "start it on its machine, or mend the way"
+            if cluster is not None and here:
+                cure = _why_down(cluster, site)
             yield Diagnosis(WRONG, site, reason, cure)
         elif reason.startswith("link to "):
             yield Diagnosis(
@@ -138,10 +175,8 @@ def _is_taken(host: str, port: int) -> str:
 
 
 def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
-    import time
-
     from ordercast.model.errors import ConfigError
-    from ordercast.net.link.tls import EXPIRES_SOON_DAYS, Certificates, TlsConfig
+    from ordercast.net.link.tls import Certificates, TlsConfig
 
     assert cluster.tls is not None
     try:
@@ -149,10 +184,17 @@ def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
     except ConfigError as error:
         yield Diagnosis(WRONG, site, str(error), f"ordercast certs {cluster.source}")
         return
-    days = (found.ends_at - int(time.time())) // 86_400
+    cure = f"ordercast certs {cluster.source} --site {site} --renew"
+    yield _good_for(site, found.ends_at - int(time.time()), cure)
+
+
+def _good_for(whose: str, left_s: float, cure: str) -> Diagnosis:
+    from ordercast.net.link.tls import EXPIRES_SOON_DAYS
+
+    days = int(left_s // 86_400)
     level = OK if days >= EXPIRES_SOON_DAYS else WARNING
-    cure = "" if level == OK else f"ordercast certs {cluster.source} --site {site} --renew"
-    yield Diagnosis(level, site, f"its certificate is good for {days} days", cure)
+    its = "its certificate is" if whose != OURS else "is"
+    return Diagnosis(level, whose, f"{its} good for {days} days", "" if level == OK else cure)
 
 
 def _together(sites: dict[str, dict[str, Any]]) -> Iterator[Diagnosis]:

@@ -56,7 +56,9 @@ class Journal:
 
     def doubtful(self) -> list[tuple[str, int, int]]:
         """Ids that may have been sent and are not known to be settled, in order."""
-        unknown = [name for name in self.sent if self.settled.get(name) not in ("stable", "expired")]
+        unknown = [
+            name for name in self.sent if self.settled.get(name) not in ("stable", "expired")
+        ]
         return [(name, *self.sent[name]) for name in unknown]
 
 
