@@ -66,9 +66,12 @@ class _MovingIds(MovingClients):
         """One process after the other, on one journal."""
         chance = random.Random(f"{self.case.seed} {number}")
         while True:
+            begun = self._size(number)
             process = self._programs[number] = self._start(number)
             ends = asyncio.create_task(asyncio.to_thread(process.wait))
-            lasts = None if self._over else 1.5 + chance.random() * 6
+            while self._size(number) == begun and not ends.done():
+                await asyncio.sleep(0.05)  # a program that has not begun shows nothing
+            lasts = None if self._over else 0.2 + chance.random() * 5
             done, _ = await asyncio.wait([ends], timeout=lasts)
             if not done and not self._over:
                 self.found.counts["clients killed"] += 1
@@ -90,6 +93,10 @@ class _MovingIds(MovingClients):
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**os.environ, "PYTHONPATH": paths},
             )  # fmt: skip
+
+    def _size(self, number: int) -> int:
+        journal = self._journal(number)
+        return journal.stat().st_size if journal.exists() else 0
 
     def _journal(self, number: int) -> Path:
         return self.folder / f"{number}.journal"
