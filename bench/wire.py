@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from ordercast.model.messages import Batch, Key, Placed, pack_payloads
+from ordercast.model.envelope import Envelope, HeaderRun, pack_envelope
+from ordercast.model.messages import Batch, DeliveredBatch, Key, Placed, pack_payloads
 from ordercast.wire.codec import (
     FrameEncoder,
     FrameSplitter,
@@ -114,6 +115,34 @@ def measure(frame: Data) -> dict[str, float]:
     }
 
 
+def bodies(count: int, size: int) -> dict[str, Callable[[], bytes]]:
+    """How a batch's body is packed: without the feature `headers`, with it (an envelope tells when
+    the batch was sent), and with a header of 20 bytes that all messages have in common."""
+    payloads = [bytes(size)] * count
+    headers = (HeaderRun(0, count, (("trace", bytes(15)),)),)
+    return {
+        "plain": lambda: pack_payloads(payloads),
+        "timed": lambda: pack_envelope(Envelope(payloads, 1_790_000_000_000_000_000)),
+        "headed": lambda: pack_envelope(Envelope(payloads, 1_790_000_000_000_000_000, headers)),
+    }
+
+
+def measure_bodies(count: int, size: int) -> dict[str, float]:
+    """Bytes of the body, and µs to pack it and to make deliveries of it."""
+    packs = bodies(count, size)
+    found: dict[str, float] = {"messages": count, "payload_bytes": size}
+    batches = {}
+    for name, pack in packs.items():
+        batch = Batch("a", 1, "alpha", 17, count, pack())
+        found[f"{name}_bytes"] = len(batch.body)
+        batches[name] = DeliveredBatch(1, 1, Placed(Key((0, 1), "d"), 1, batch))
+    packing = best_us(*packs.values())
+    delivering = best_us(*(each.deliveries for each in batches.values()))
+    for name, packed, delivered in zip(packs, packing, delivering, strict=True):
+        found[f"{name}_pack_us"], found[f"{name}_deliver_us"] = packed, delivered
+    return found
+
+
 def to_children(frames: Sequence[WireFrame]) -> Callable[[], Any]:
     """The same frame to each child in turn; the next round writes another."""
 
@@ -132,8 +161,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     results = [measure(relays(count)) for count in (1, 100)]
     small = measure_small()
+    headers = [measure_bodies(*each) for each in ((1, 10), (1, 100), (100, 100))]
     if parser.parse_args().json:
-        print(json.dumps({"frames": results, "small_decode_us": small}))
+        print(json.dumps({"frames": results, "small_decode_us": small, "bodies": headers}))
         return
     print("µs per frame (times bare msgspec; in epoch: times the same without)")
     for row in results:
@@ -142,6 +172,14 @@ def main() -> None:
             us, ratio, within = row[f"{way}_us"], row[f"{way}_ratio"], row[f"{way}_in_epoch"]
             print(f"  {way:6} {us:7.2f} ({ratio:.2f}; in epoch {within:.3f})")
     print("decode  " + "  ".join(f"{name} {us:.2f}" for name, us in small.items()))
+    print(
+        "bodies without the feature headers, with it, and with a header: bytes, µs to pack, deliver"
+    )
+    for row in headers:
+        print(f"{row['messages']:4} x {row['payload_bytes']} bytes:")
+        for kind in ("plain", "timed", "headed"):
+            figures = (row[f"{kind}_{what}"] for what in ("bytes", "pack_us", "deliver_us"))
+            print("  {:6} {:6} {:7.2f} {:7.2f}".format(kind, *figures))
 
 
 WAYS = ("encode", "decode", "split", "relay")

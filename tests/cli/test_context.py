@@ -131,7 +131,7 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_curren
     for words, said in (
         (["status", "c.toml", "--context", "one"], "contradict each other"),
         (["status", "--dir", "x"], "--dir is for a cluster file"),
-        (["export", "history"], "arguments are required: OUT"),
+        (["compact", "a"], "CLUSTER is missing: it works on files of its machine"),
         (["status", "tls://h:1"], "is an address, no cluster file: 'ordercast context add"),
     ):
         assert main(words) == 2

@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("node c.toml", "the following arguments are required: --site"),
         ("node c.toml --site d", "c.toml: there is no site 'd'"),
-        ("node --site a", "the following arguments are required: CLUSTER"),
+        ("node --site a", "CLUSTER is missing: it works on files of its machine: name the"),
         ("cluster", "the following arguments are required: ACTION CLUSTER [SITE]"),
         ("cluster pu c.toml", "there is no action 'pu' (did you mean 'up'?)"),
         ("cluster up", "cluster up: CLUSTER is missing"),
@@ -93,7 +93,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("voter add c.toml", "voter add: SITE is missing"),
         ("voter choose c.toml a", "voter: there is no action 'choose'"),
         ("voter remove c.toml a b", "voter remove: one argument too many: 'b'"),
-        ("epoch", "the following arguments are required: CLUSTER"),
+        ("epoch", "put it into ORDERCAST_CLUSTER, or name a context ('ordercast context --help')"),
+        ("status", "or name a context"),
+        (
+            "compact a",
+            "CLUSTER is missing: it works on files of its machine: name the cluster file",
+        ),
         ("epoch c.toml", "no site of cluster 'demo' runs here"),
         ("epoch c.toml --via d", "c.toml: there is no site 'd'"),
         ("epoch c.toml --via a", "--via: site 'a' does not run from"),

@@ -1,5 +1,7 @@
 """Ids of senders' own: the window, the layout that keeps it, and a small model attacks it."""
 
+from dataclasses import replace
+
 import pytest
 
 from ordercast.core.epochs.folding import fold
@@ -177,6 +179,18 @@ def test_a_layout_keeps_the_last_ids_of_each_group() -> None:
     more = changed(full, "e", AddProducer("q", "g"), lasts=ids(IDS - 4, 10))
     assert sorted(marks_in(more.lasts, ["g"])) == sorted(ids(6, IDS))
     assert unpack_layout(pack_layout(more), build) == more
+
+
+def test_a_full_window_takes_no_more_of_the_layout_than_docs_ids_says() -> None:
+    """36 bytes and the group's name for each id, however long the windows have gone on."""
+    group, ticket = "g" * 64, 1 << 13
+    there = first_layout("ab", "a", {group: ("a", "b")}, "greedy", "propagation", build)
+    there = changed(there, "c", AddProducer(ID_WINDOW, group))
+    base = (ticket + 1) << MARK_BITS
+    lasts = tuple((id_mark(by_id("s", str(n))), ticket, group, base - IDS + n) for n in range(IDS))
+    full = replace(there, lasts={(name, at, g): number for name, at, g, number in lasts})
+    more = len(pack_layout(full)) - len(pack_layout(there))
+    assert IDS * 90 < more <= IDS * (36 + len(group))
 
 
 def test_a_window_that_is_removed_takes_its_ids_along() -> None:

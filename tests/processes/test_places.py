@@ -58,7 +58,10 @@ def test_what_init_says_is_typed_and_from_elsewhere_it_is_the_same_cluster(
         capsys.readouterr()
         assert main(["cluster", "up", file, "--detach", *options]) == 2
         told = capsys.readouterr().err
-        assert "has no store of site 'a' of cluster 'demo', but ../here/.ordercast/demo has" in told
+        assert (
+            "has no founded store of site 'a' of cluster 'demo', but ../here/.ordercast/demo has"
+            in told
+        )
         assert len(told.splitlines()) == 1
         assert not (away / "data").exists()
         assert main(["status", file, *options]) == 1

@@ -66,6 +66,30 @@ def test_every_verb_goes_where_a_context_or_the_environment_says(
     }
     assert daemons.json("epoch")["epochs"][0]["protocol"] == "centralized"
 
+    # What looks into stores: copies of them come here.
+    kept = daemons.json("backup", "b", "b.backup")
+    assert (kept["site"], kept["position"]) == ("b", 2)
+    assert daemons.json("inspect", "b.backup")["stores"][0]["site"] == "b"
+    (found,) = daemons.json("inspect", "c")["stores"]
+    assert (found["path"], found["damage"]) == ("demo/c", [])
+    assert "name the sites" in daemons.run("inspect").stderr
+    assert daemons.json("export", "far-history")["sites"] == ["a", "b", "c"]
+    told = daemons.json("doctor")
+    assert (told["ok"], told["cluster"], told["dir"]) == (True, "demo", "")
+    found = {each["about"]: each["found"] for each in told["findings"]}
+    assert found["our certificate"].startswith("is good for ")
+    assert found["c"].startswith("its certificate is good for ")
+    assert "not seen from here" in found["not seen"]
+    refused = daemons.run("backup", "a", "no.backup", "--context", "clerk")
+    assert (refused.returncode, "client:clerk has no grant admin:*" in refused.stderr) == (2, True)
+    refused = daemons.run("compact", "a")
+    assert "CLUSTER is missing: it works on files of its machine" in refused.stderr
+    assert not list(daemons.dir.glob("*.copy*")) + list(tmp_path.glob("*.tmp"))
+
+    # A certificate whose file is gone is revoked by its fingerprint.
+    assert daemons.json("certs", "revoke", "nobody", "--fingerprint", "ab" * 32)["done"]
+    assert daemons.json("grant", "list")["revoked"] == {"ab" * 32: "client:nobody"}
+
     # The option, and what it may not.
     refused = daemons.run("send", "beta", "no", "--context", "clerk")
     assert refused.returncode == 2
@@ -99,6 +123,8 @@ def test_the_whole_cluster_is_seen_from_one_place_also_when_a_site_is_gone(
     here = tmp_path / "elsewhere"
     here.mkdir(mode=0o700)
     done = daemons.run("status", FILE, "--dir", str(here), "--json")
+    assert done.returncode == 1
+    assert f"looked in {here}: nothing of cluster 'demo'" in done.stderr
     told = json.loads(done.stdout)["sites"]
     assert told["a"]["state"] == "down"
     assert told["b"]["site"] == "b"

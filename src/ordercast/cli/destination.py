@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ordercast.cli.command import MISSING, UsageError
+from ordercast.cli.command import UsageError
 from ordercast.model.errors import ConfigError
 from ordercast.net.client.destinations import Destination, LocalDestination, RemoteDestination
 
@@ -70,17 +70,27 @@ def destination(args: argparse.Namespace, file: str | None, verb: str) -> Destin
     contexts = read_contexts()
     name = context or contexts.current
     if not name:
-        raise UsageError(f"{MISSING} CLUSTER; see 'ordercast {verb} --help'")
+        raise UsageError(no_place(args, verb))
     if args.dir is not None:
         raise UsageError(f"{verb}: --dir is for a cluster file, and this goes to context {name!r}")
     return RemoteDestination(contexts.named(name))
+
+
+def no_place(args: argparse.Namespace, verb: str) -> str:
+    """The mistake of a command that does not say where it goes."""
+    ways = f"name the cluster file, or put it into {CLUSTER}"
+    if hasattr(args, "context"):
+        ways += ", or name a context ('ordercast context --help')"
+    else:
+        ways = f"it works on files of its machine: {ways}"
+    return f"CLUSTER is missing: {ways}; see 'ordercast {verb} --help'"
 
 
 def local_destination(args: argparse.Namespace, file: str | None, verb: str) -> LocalDestination:
     """The same for a verb that works on files and processes of this machine."""
     file = file or os.environ.get(CLUSTER) or None
     if file is None:
-        raise UsageError(f"{MISSING} CLUSTER; see 'ordercast {verb} --help'")
+        raise UsageError(no_place(args, verb))
     return _local(args, file)
 
 

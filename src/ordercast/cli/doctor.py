@@ -5,14 +5,16 @@ import asyncio
 import errno
 import shutil
 import socket
+import time
 from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, WARNING_WORDS, coloured
 from ordercast.cli.command import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import cluster_arguments, cluster_of, elsewhere, table_lines
-from ordercast.net.client.destinations import LocalDestination
+from ordercast.cli.destination import destination
+from ordercast.cli.runtime import cluster_arguments, elsewhere, table_lines
+from ordercast.net.client.destinations import RemoteDestination
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Look at a cluster from this machine: its file, its directory, the ports and certificates
 of its sites, and what the running sites say. For each thing that is wrong it says what
-to do next. It changes nothing."""
+to do next. It changes nothing. With a context it tells what the daemons say, from any
+machine; files, ports and disks it sees on their machines only."""
 
 EXAMPLE = """\
 example:
   ordercast doctor cluster.toml
+  ordercast doctor --context shop
 
 exit code: 0 when nothing is wrong (there may be warnings), 1 when something is"""
 
@@ -33,6 +37,7 @@ Statuses: TypeAlias = dict[str, dict[str, Any]]
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _COLOURS = {OK: GOOD_WORDS, WARNING: WARNING_WORDS, WRONG: BAD_WORDS}
 _LEAST_DISK = 1 << 30  # bytes
+OURS = "our certificate"
 _CLOCKS_S = 1.0  # clocks that differ by more make logs of two sites hard to read together
 
 
@@ -44,22 +49,50 @@ class Diagnosis(NamedTuple):
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
+    cluster_arguments(parser, remote=True)
 
 
 def run(args: argparse.Namespace) -> int:
     from ordercast.net.client.statuses import ask_all
 
-    cluster, directory = cluster_of(args, "doctor")
-    sites = asyncio.run(ask_all(LocalDestination(cluster, directory)))
-    findings = list(examine(cluster, directory, sites))
+    place = destination(args, args.cluster, "doctor")
+    sites = asyncio.run(ask_all(place))
+    if isinstance(place, RemoteDestination):
+        directory = ""
+        findings = list(examine_elsewhere(place, sites))
+    else:
+        directory = str(place.directory)
+        findings = list(examine(place.cluster, place.directory, sites))
     well = all(finding.level != WRONG for finding in findings)
     if args.json:
         rows = [finding._asdict() for finding in findings]
-        print_json({"cluster": cluster.name, "dir": str(directory), "ok": well, "findings": rows})
+        print_json({"cluster": place.name, "dir": directory, "ok": well, "findings": rows})
     else:
         print("\n".join(_lines(findings)))
     return GOOD if well else INCOMPLETE
+
+
+def examine_elsewhere(place: RemoteDestination, sites: Statuses) -> Iterator[Diagnosis]:
+    """What the daemons of a context say, and what cannot be seen from here."""
+    yield Diagnosis(OK, place.source, f"cluster {place.name}, {_counted(sites, 'site')}")
+    ours, _ = place.credentials.certificates() if place.credentials.cert else (None, "")
+    if ours is not None:
+        yield _good_for(
+            OURS,
+            ours.ends_at - int(time.time()),
+            "ordercast certs CLUSTER --client NAME --renew, where the authority is",
+        )
+    for site, status in sites.items():
+        if status["state"] == "elsewhere":
+            cure = "look at it on its machine, or write 'clients' for it in the cluster file"
+            yield Diagnosis(WARNING, site, "; ".join(status["reasons"]), cure)
+        yield from _site(None, None, site, sites)
+        if (left_s := status.get("certificate_ends_s")) is not None:
+            yield _good_for(site, left_s, f"on its machine: ordercast certs CLUSTER --site {site}")
+    yield from _together(None, sites)
+    yield from _clocks(sites)
+    told = "files, ports and disks are not seen from here: run it with the cluster file there too"
+    yield Diagnosis(OK, "not seen", told)
 
 
 def examine(cluster: "Cluster", directory: Path, sites: Statuses) -> Iterator[Diagnosis]:
@@ -100,7 +133,10 @@ def _place(cluster: "Cluster", directory: Path, states: dict[str, str]) -> Itera
     yield Diagnosis(level, str(directory), f"{free / 1e9:.1f} GB free", cure)
 
 
-def _site(cluster: "Cluster", directory: Path, site: str, sites: Statuses) -> Iterator[Diagnosis]:
+def _site(
+    cluster: "Cluster | None", directory: Path | None, site: str, sites: Statuses
+) -> Iterator[Diagnosis]:
+    """Without a cluster file all sites are elsewhere."""
     status = sites[site]
     state = status["state"]
     if state in ("elsewhere", "retired"):
@@ -110,18 +146,19 @@ def _site(cluster: "Cluster", directory: Path, site: str, sites: Statuses) -> It
     for reason in status["reasons"]:
         if state != "down":
             yield _unwell(cluster, directory, site, reason, sites)
-        elif status.get("here", True):
+        elif cluster is not None and directory is not None and status.get("here", True):
             yield _down(cluster, directory, site, reason)
         else:
             yield Diagnosis(WRONG, site, reason, "start it on its machine, or mend the way")
     for warning in status.get("warnings", ()):
         if not warning.startswith("its certificate"):  # which is read below
-            cure = f"read on; ordercast reader list {cluster.source} {site} shows who is how far"
+            file = "CLUSTER" if cluster is None else cluster.source
+            cure = f"read on; ordercast reader list {file} {site} shows who is how far"
             yield Diagnosis(WARNING, site, warning, cure)
 
 
 def _unwell(
-    cluster: "Cluster", directory: Path, site: str, reason: str, sites: Statuses
+    cluster: "Cluster | None", directory: Path | None, site: str, reason: str, sites: Statuses
 ) -> Diagnosis:
     """A site that runs, and says itself what is wrong."""
     from ordercast.net.cluster.processes import log_file
@@ -134,7 +171,7 @@ def _unwell(
         cure = "see that the peer runs and its address is right"
         return Diagnosis(WARNING, site, reason, cure)
     if kind == "no majority":
-        voters = sites[site].get("voters", list(cluster.sites))
+        voters = sites[site].get("voters", list(sites))
         away = [one for one in voters if not _runs(sites.get(one))]
         cure = _starts(cluster, away, sites) if away else "mend the network between the voters"
     elif kind == "store":
@@ -143,7 +180,7 @@ def _unwell(
         cure = "ordercast docs operations: 'replica of ...: diverged' says how to find the cause"
     else:
         cure = "it returns by itself when a majority of the voters answers"
-        if (log := log_file(directory, site)).exists():
+        if directory is not None and (log := log_file(directory, site)).exists():
             cure += f"; if it does not, its log says why: {log}"
     return Diagnosis(WRONG, site, reason, cure)
 
@@ -152,16 +189,19 @@ def _runs(status: dict[str, Any] | None) -> bool:
     return status is not None and status["state"] in ("up", "unwell")
 
 
-def _starts(cluster: "Cluster", names: list[str], sites: Statuses) -> str:
+def _starts(cluster: "Cluster | None", names: list[str], sites: Statuses) -> str:
     """The commands that start these sites, each where it is."""
     from ordercast.net.cluster.addresses import is_loopback
 
     steps = []
     for name in names:
-        status, written = sites.get(name), cluster.sites.get(name)
+        status = sites.get(name)
+        written = None if cluster is None else cluster.sites.get(name)
         here = status is not None and status.get("here", True) and status["state"] == "down"
         if _runs(status):
             steps.append(f"{name} runs: see that its address is right, and mend the way to it")
+        elif cluster is None:
+            steps.append(f"on its machine: {_restart(None, name)}")
         elif here or (written is not None and is_loopback(written.address[0])):
             steps.append(_restart(cluster, name))
         else:
@@ -169,8 +209,8 @@ def _starts(cluster: "Cluster", names: list[str], sites: Statuses) -> str:
     return "; ".join(steps)
 
 
-def _restart(cluster: "Cluster", site: str) -> str:
-    return f"ordercast cluster restart {cluster.source} {site}"
+def _restart(cluster: "Cluster | None", site: str) -> str:
+    return f"ordercast cluster restart {'CLUSTER' if cluster is None else cluster.source} {site}"
 
 
 def _down(cluster: "Cluster", directory: Path, site: str, reason: str) -> Diagnosis:
@@ -226,10 +266,8 @@ def _is_taken(host: str, port: int) -> str:
 
 
 def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
-    import time
-
     from ordercast.model.errors import ConfigError
-    from ordercast.net.link.tls import EXPIRES_SOON_DAYS, Certificates, TlsConfig
+    from ordercast.net.link.tls import Certificates, TlsConfig
 
     assert cluster.tls is not None
     try:
@@ -237,13 +275,20 @@ def _certificate(cluster: "Cluster", site: str) -> Iterator[Diagnosis]:
     except ConfigError as error:
         yield Diagnosis(WRONG, site, str(error), f"ordercast certs {cluster.source}")
         return
-    days = (found.ends_at - int(time.time())) // 86_400
+    cure = f"ordercast certs {cluster.source} --site {site} --renew"
+    yield _good_for(site, found.ends_at - int(time.time()), cure)
+
+
+def _good_for(whose: str, left_s: float, cure: str) -> Diagnosis:
+    from ordercast.net.link.tls import EXPIRES_SOON_DAYS
+
+    days = int(left_s // 86_400)
     level = OK if days >= EXPIRES_SOON_DAYS else WARNING
-    cure = "" if level == OK else f"ordercast certs {cluster.source} --site {site} --renew"
-    yield Diagnosis(level, site, f"its certificate is good for {days:,} days", cure)
+    its = "its certificate is" if whose != OURS else "is"
+    return Diagnosis(level, whose, f"{its} good for {days:,} days", "" if level == OK else cure)
 
 
-def _together(cluster: "Cluster", sites: Statuses) -> Iterator[Diagnosis]:
+def _together(cluster: "Cluster | None", sites: Statuses) -> Iterator[Diagnosis]:
     """What the running sites say of each other."""
     known = {site: status for site, status in sites.items() if "records" in status}
     versions: dict[str, list[str]] = {}

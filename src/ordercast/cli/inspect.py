@@ -1,20 +1,17 @@
 """`ordercast inspect CLUSTER [SITE…]`, `ordercast inspect FILE`: what stores hold."""
 
 import argparse
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.cli.command import GOOD, INCOMPLETE, print_json
-from ordercast.cli.runtime import (
-    as_bytes,
-    cluster_arguments,
-    cluster_of,
-    elsewhere,
-    store_of,
-    table_lines,
-)
+from ordercast.cli.backup import copy_store
+from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, print_json
+from ordercast.cli.destination import destination, first_word_is_cluster
+from ordercast.cli.runtime import as_bytes, cluster_arguments, elsewhere, store_of, table_lines
 from ordercast.model.errors import ConfigError
+from ordercast.net.client.destinations import LocalDestination, RemoteDestination
 
 if TYPE_CHECKING:
     from ordercast.net.store.inspection import StoreReport
@@ -23,26 +20,26 @@ DESCRIPTION = """\
 Tell what stores hold, how large they are, and what is damaged in them: of all sites that
 have one here, of the sites named, or of one file (a store, or a copy of one). Everything
 is read and every checksum verified; nothing is changed. Sites may run meanwhile. The exit
-code is 1 when something is damaged."""
+code is 1 when something is damaged. With a context the named sites' stores are copied to
+here first, as by 'backup'."""
 
 EXAMPLE = """\
 example:
   ordercast inspect cluster.toml
   ordercast inspect cluster.toml a --json
-  ordercast inspect a-monday.backup"""
+  ordercast inspect a-monday.backup
+  ordercast inspect a --context shop"""
 
 _SQLITE = b"SQLite format 3"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    cluster_arguments(parser)
+    cluster_arguments(parser, remote=True)
     parser.add_argument("sites", nargs="*", metavar="SITE", help="only these")
 
 
 def run(args: argparse.Namespace) -> int:
-    from ordercast.net.store.inspection import inspect_store
-
-    found = [inspect_store(path) for path in _stores(args)]
+    found = _reports(args)
     if args.json:
         print_json({"stores": [report.as_json() for report in found]})
     else:
@@ -50,14 +47,39 @@ def run(args: argparse.Namespace) -> int:
     return INCOMPLETE if any(report.damaged for report in found) else GOOD
 
 
-def _stores(args: argparse.Namespace) -> list[Path]:
+def _reports(args: argparse.Namespace) -> list["StoreReport"]:
+    from ordercast.net.store.inspection import inspect_store
+
+    words = [word for word in (args.cluster, *args.sites) if word is not None]
+    if len(words) == 1 and _is_store(Path(words[0])):
+        return [inspect_store(Path(words[0]))]
+    file = words.pop(0) if first_word_is_cluster(words, args) else None
+    place = destination(args, file, "inspect")
+    if isinstance(place, RemoteDestination):
+        return _fetched(place, words)
+    return [inspect_store(path) for path in _stores(place, words)]
+
+
+def _fetched(place: RemoteDestination, sites: list[str]) -> list["StoreReport"]:
+    """Copies of the stores. Each is read when it is here, and goes then."""
+    if not sites:
+        raise UsageError("inspect: with a context, name the sites whose stores are to be copied")
+    found = []
+    with tempfile.TemporaryDirectory(prefix="ordercast-inspect-") as scratch:
+        for site in sites:
+            copy = Path(scratch) / f"{site}.db"
+            found.append(copy_store(place, site, copy))
+            found[-1].path = Path(f"{place.name}/{site}")
+            copy.unlink()
+    return found
+
+
+def _stores(place: LocalDestination, sites: list[str]) -> list[Path]:
     from ordercast.net.cluster.processes import sites_here
 
-    if args.cluster is not None and not args.sites and _is_store(Path(args.cluster)):
-        return [Path(args.cluster)]
-    cluster, directory = cluster_of(args, "inspect")
-    if args.sites:
-        return [store_of(cluster, site, directory) for site in args.sites]
+    cluster, directory = place.cluster, place.directory
+    if sites:
+        return [store_of(cluster, site, directory) for site in sites]
     paths = [store_of(cluster, site, directory) for site in sites_here(cluster, directory)]
     there = [path for path in paths if path.exists()]
     if not there:

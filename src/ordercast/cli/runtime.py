@@ -14,6 +14,7 @@ from ordercast.cli.destination import (
     first_word_is_cluster,
     goes_elsewhere,
     local_destination,
+    no_place,
     place_arguments,
 )
 from ordercast.model.names import nearest
@@ -142,7 +143,7 @@ def action_and_cluster(
     if first_word_is_cluster(rest, args):
         return action, rest[0], rest[1:]
     if not rest and not goes_elsewhere(args):
-        raise UsageError(f"{verb} {action}: CLUSTER is missing; see 'ordercast {verb} --help'")
+        raise UsageError(f"{verb} {action}: {no_place(args, verb)}")
     return action, None, rest
 
 

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdict(place: Destination, found: dict[str, dict[str, Any]]) -> int:
-    if isinstance(place, LocalDestination) and not _anything(place, found):
+    if isinstance(place, LocalDestination) and not _anything(place):
         cluster, directory = place.cluster, place.directory
         told = elsewhere(cluster, directory) or "; --dir, ORDERCAST_DIR or 'dir' names another one"
         complain(f"looked in {directory.absolute()}: nothing of cluster {cluster.name!r}{told}")
@@ -92,13 +92,13 @@ def _verdict(place: Destination, found: dict[str, dict[str, Any]]) -> int:
     return GOOD if well else INCOMPLETE
 
 
-def _anything(place: LocalDestination, found: dict[str, dict[str, Any]]) -> bool:
-    """Whether the directory has something of the cluster, or a site answers from elsewhere."""
+def _anything(place: LocalDestination) -> bool:
+    """Whether the directory has something of the cluster. That sites answer from elsewhere does not
+    count: whoever meant this directory must hear that it is the wrong one."""
     from ordercast.net.cluster.processes import is_known, sites_here
 
     here = sites_here(place.cluster, place.directory)
-    known = any(is_known(place.directory, site) for site in here)
-    return known or any("position" in status for status in found.values())
+    return any(is_known(place.directory, site) for site in here)
 
 
 _COLUMNS = (

@@ -15,8 +15,10 @@ from ordercast.core import ids as core_ids
 from ordercast.model.epochs import ID_WINDOW, RemoveProducer
 from ordercast.model.errors import ConfigError, Error, Expired
 from ordercast.model.limits import IDS
+from ordercast.net.local import local_cluster
 from ordercast.net.site.copies import ids as site_ids
 from ordercast.net.site.node import site_of
+from ordercast.net.store.inspection import inspect_store
 from support.clusters.served import served
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -113,6 +115,21 @@ async def test_more_than_the_window_may_be_sent_at_once(tmp_path: Path) -> None:
             for receipt in receipts:
                 await receipt.stable()
             assert await node.id_mark("alpha") == mark + 100
+
+
+@in_loop
+async def test_a_full_window_takes_no_more_of_a_store_than_docs_ids_says(tmp_path: Path) -> None:
+    async with local_cluster({"alpha": ["a"]}, dir=tmp_path, durability="os") as cluster:
+        node = cluster["a"]
+        for part in range(5):
+            count = IDS // 4
+            ids = [f"{part}.{number}" for number in range(count)]
+            receipts = [await node.multicast("alpha", b"x", id=each) for each in ids]
+            for receipt in receipts:
+                await receipt.stable()
+        await node.confirm(len(ids) * 5)
+    size = inspect_store(tmp_path / "a.db").tables["checkpoint"]["bytes"]
+    assert IDS * 25 < size < IDS * (36 + len("alpha")) + 1_000
 
 
 @in_loop

@@ -88,6 +88,23 @@ async def test_a_node_that_is_not_opened_says_how() -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    ("cluster", "site", "said"),
+    [
+        ("http://x", None, "'http://x' is neither tls://HOST:PORT, nor tcp://HOST:PORT of this"),
+        ("tls://A:1", "tls://B:1", "'tls://B:1' is an address: give several addresses as a list"),
+        ("tls://A:1", "not a name!", "site: 'not a name!' is not a name"),
+        (["tcp://127.0.0.1:1"], 5, "site: 5 is not a name"),
+        (["http://x"], None, "'http://x' is not the address of a daemon"),
+    ],
+)
+def test_an_address_and_a_site_are_what_they_are_taken_for(
+    cluster: Any, site: Any, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        ordercast.connect(cluster, site)
+
+
 @in_loop
 async def test_the_path_of_a_cluster_file_is_a_path() -> None:
     with pytest.raises(ConfigError, match="the path of a file is needed, not 5"):

@@ -7,7 +7,7 @@ import pytest
 
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.net.local import local_cluster
-from ordercast.net.store import compaction
+from ordercast.net.store import compaction, inspection
 from ordercast.net.store.compaction import compact
 from ordercast.net.store.inspection import MOST_DAMAGE, StoreReport, inspect_store
 from ordercast.net.store.store import Store
@@ -54,6 +54,34 @@ def test_a_whole_store_is_told(store: Path) -> None:
     assert found.tables["batches"]["rows"] == found.rows[1] - found.rows[0] + 1
     assert COUNT * SIZE < found.tables["batches"]["bytes"] < found.bytes["file"]
     assert found.as_json()["rows"] == list(found.rows)
+
+
+def test_a_store_that_nobody_writes_is_only_read_also_in_a_folder_that_may_not_be_written(
+    store: Path,
+) -> None:
+    before = sorted(path.name for path in store.parent.iterdir())
+    assert not inspect_store(store).damaged
+    assert sorted(path.name for path in store.parent.iterdir()) == before
+    store.parent.chmod(0o500)
+    try:
+        assert inspect_store(store).positions["logged"] == COUNT
+    finally:
+        store.parent.chmod(0o700)
+
+
+def test_a_store_that_is_opened_while_it_is_read_is_read_again_with_its_log(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def started(path: Path, *, alone: bool) -> StoreReport:
+        seen.append(alone)
+        path.with_name(f"{path.name}-wal").touch()
+        return StoreReport(path)
+
+    monkeypatch.setattr(inspection, "_inspect", started)
+    inspect_store(store)
+    assert seen == [True, False]
 
 
 def test_a_store_is_told_while_it_is_written(store: Path) -> None:

@@ -59,7 +59,9 @@ def test_a_store_is_not_begun_while_another_known_place_has_one(
     found(Path(place))
     note_place(cluster, Path("noted"))
     here = tmp_path / "here"
-    require = r"has no store of site 'a' of cluster 'demo', but .* has: say --dir .*; --new begins"
+    require = (
+        r"has no founded store of site 'a' of cluster 'demo', but .* has: say .*; --new begins"
+    )
     with pytest.raises(ConfigError, match=require):
         require_place(cluster, ["a"], here)
     require_place(cluster, ["b"], here)

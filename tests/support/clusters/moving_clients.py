@@ -88,17 +88,17 @@ def run_here(case: Case, folder: Path, losses: int) -> Found:
     """As `run_moving`, in one process."""
     found, stores = Found(), folder / "stores"
     stores.mkdir()
-    campaigns: list[_Moving] = []
+    campaigns: list[MovingClients] = []
 
     async def run() -> None:
         quick = {"suspect": f"{SUSPECT_S * 1000:.0f}ms"}
         async with served(stores, case.groups, deliver=case.level, timeouts=quick) as running:
-            campaigns.append(_Moving(case, DaemonsHere(running), found, losses))
+            campaigns.append(MovingClients(case, DaemonsHere(running), found, losses))
             await campaigns[0].run()
 
     loops.run(run(), limit_s=SETTLE_S + 30)
     if not found.wrong:
-        _judge(case, stores, campaigns[0], found)
+        judge(case, stores, campaigns[0], found)
     return found
 
 
@@ -106,15 +106,15 @@ def run_moving(case: Case, folder: Path, losses: int) -> Found:
     """`losses`: so many of the kills take the store along."""
     found = Found()
     with running(folder, case) as daemons:
-        campaign = _Moving(case, daemons, found, losses)
+        campaign = MovingClients(case, daemons, found, losses)
         loops.run(campaign.run(), limit_s=SETTLE_S + 30)
         found.wrong += daemons.stop()
     if not found.wrong:
-        _judge(case, daemons.stores, campaign, found)
+        judge(case, daemons.stores, campaign, found)
     return found
 
 
-class _Moving:
+class MovingClients:
     def __init__(self, case: Case, daemons: Daemons, found: Found, losses: int) -> None:
         self.case, self.daemons, self.found = case, daemons, found
         self.lives: list[Life] = []
@@ -137,6 +137,7 @@ class _Moving:
                     if isinstance(self.daemons, DaemonsHere) and number % 3 == 0:
                         await self._cut_off(self.daemons)
                 self._over = True
+                self._end_of_kills()
                 await asyncio.gather(*senders)
         except TimeoutError:
             left = sum(len(one.sent) - len(one.stable) - len(one.refused) for one in self.lives)
@@ -186,9 +187,15 @@ class _Moving:
                 await asyncio.sleep(0.1)
         joins = _joins(self.daemons.stores / f"{site}.db", site)
         if loses or joins > self._joins[site]:
-            self.lost[site] = {payload for life in self.lives for payload in life.sent}
+            self.lost[site] = self._sent()
             self.found.counts["begun anew"] += 1
         self._joins[site] = joins
+
+    def _sent(self) -> set[bytes]:
+        return {payload for life in self.lives for payload in life.sent}
+
+    def _end_of_kills(self) -> None:
+        """For a campaign whose clients are other processes."""
 
     def _at(self, site: str) -> Client:
         place = [SocketEndpoint(self.daemons.stores / f"{site}.sock")]
@@ -286,7 +293,7 @@ def _joins(store: Path, site: str) -> int:
     return sum(any(site in sites for _, sites in groups) for groups in arrived)
 
 
-def _judge(case: Case, stores: Path, campaign: _Moving, found: Found) -> None:
+def judge(case: Case, stores: Path, campaign: MovingClients, found: Found) -> None:
     """A site that has lost its store begins anew with the epoch that it returns in, and once more
     if it is killed in that epoch (docs/epochs.md). If all lose their stores, one after the other,
     no store has the messages of before: each member had them when they were told stable."""

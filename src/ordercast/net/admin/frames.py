@@ -49,6 +49,7 @@ from ordercast.wire.replica_digest import ReplicaDigest
 VERSION = 6
 FIRST = 5  # the first version that clients and daemons agree on
 FRAME_BYTES = BODY_BYTES + 4 * 1024 * 1024  # the largest batch and its header
+PIECE_BYTES = 262_144  # of a store's copy, in one answer
 COALESCE_BYTES = 262_144  # written at once, also within a turn of the loop
 
 Name: TypeAlias = Annotated[str, Meta(max_length=64)]
@@ -252,6 +253,21 @@ class SendOnce(Packed, frozen=True, tag=20):
     after: Natural
 
 
+class CopyRequest(Packed, frozen=True, tag=21):
+    """Copy the site's store, as it is now, for this connection to fetch in pieces. The answer's
+    body is JSON: `site`, `bytes` and `sha256` of the copy. A daemon has one copy at a time."""
+
+    id: Ordinal
+
+
+class PieceRequest(Packed, frozen=True, tag=22):
+    """The bytes of the copy from `offset` on, `PIECE_BYTES` at most. At its end the answer is
+    empty, and the copy is gone."""
+
+    id: Ordinal
+    offset: Natural
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -273,6 +289,8 @@ ClientFrame: TypeAlias = (
     | IdMarkRequest
     | TimesRequest
     | SendOnce
+    | CopyRequest
+    | PieceRequest
 )
 
 
@@ -324,6 +342,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     takes_stamps: bool = False  # it takes `SendOnce`
     marks: tuple[tuple[Group, int], ...] = ()  # as in `GroupMarks`
     cuts_requests: bool = False  # with a batch whose end it cuts off
+    copies: bool = False  # it takes `CopyRequest` and `PieceRequest`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):
@@ -414,8 +433,8 @@ class RangeEnd(Packed, frozen=True, tag=14):
 
 
 class Answer(Packed, frozen=True, tag=6):
-    """To a StatusRequest (JSON), a DigestRequest, or a ReaderReset (the position, JSON); to others
-    it is empty."""
+    """To a StatusRequest (JSON), a DigestRequest, a ReaderReset (the position, JSON), or a request
+    that says itself what its answer is; to others it is empty."""
 
     id: int
     body: bytes
@@ -642,6 +661,8 @@ def too_new(frame: ClientFrame, welcome: Welcome) -> str:
     ask again and again. "": nothing."""
     if isinstance(frame, IdMarkRequest) and not welcome.takes_ids:
         return "ids"
+    if isinstance(frame, CopyRequest | PieceRequest) and not welcome.copies:
+        return "backups of clients"
     if welcome.produces:
         return ""
     parts = frame.edits if isinstance(frame, Change) else (frame,)

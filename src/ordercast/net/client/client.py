@@ -129,7 +129,7 @@ def connect(
     times = (start_s, patience_s, flush_s)
     if is_address(cluster) or not isinstance(cluster, (str, Path, Cluster)):
         files = (None if file is None else Path(file) for file in (cert, key, ca, secret))
-        endpoints = endpoints_of(cluster, Credentials(*files))  # type: ignore[arg-type]
+        endpoints = endpoints_of(cluster, Credentials(*files), site)  # type: ignore[arg-type]
         if unanswered not in UNANSWERED:
             raise ConfigError(f"unanswered: {unanswered!r} is none of {', '.join(UNANSWERED)}")
         name = next((each.cluster for each in endpoints if isinstance(each, TlsEndpoint)), "")

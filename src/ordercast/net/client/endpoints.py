@@ -15,7 +15,7 @@ from ordercast.model.arguments import require_names
 from ordercast.model.errors import ConfigError
 from ordercast.model.grants import SITE, subject_of
 from ordercast.model.groups import Site
-from ordercast.model.names import shown
+from ordercast.model.names import require_name, shown
 from ordercast.net.admin.channel import Channel, Guard, ProofGuard, TlsGuard, plain_buffer
 from ordercast.net.admin.frames import Wire
 from ordercast.net.cluster.addresses import is_loopback, parse_address
@@ -164,12 +164,27 @@ class Credentials:
 
 
 def is_address(value: object) -> bool:
-    """Whether this names a daemon elsewhere, and no cluster file."""
-    return isinstance(value, str) and value.startswith((TLS, TCP))
+    """Whether this names a daemon elsewhere, and no cluster file. ConfigError for an address of a
+    kind that there is not."""
+    if not isinstance(value, str) or value.startswith((TLS, TCP)):
+        return isinstance(value, str)
+    if "://" in value:
+        raise ConfigError(
+            f"{shown(value)} is neither {TLS}HOST:PORT, nor {TCP}HOST:PORT of this machine, nor a"
+            " cluster file"
+        )
+    return False
 
 
-def endpoints_of(addresses: str | Sequence[str], credentials: Credentials) -> list[Endpoint]:
-    """The ways that addresses name: one text, with commas between several, or a list."""
+def endpoints_of(
+    addresses: str | Sequence[str], credentials: Credentials, site: Site | None = None
+) -> list[Endpoint]:
+    """The ways that addresses name: one text, with commas between several, or a list. `site`: the
+    one that has all of them, if that is known."""
+    if isinstance(site, str) and "://" in site:
+        raise ConfigError(f"site: {shown(site)} is an address: give several addresses as a list")
+    if site is not None:
+        require_name(site, "site")
     given = addresses.split(",") if isinstance(addresses, str) else addresses
     texts = [text.strip() for text in require_names(given, "address")]
     if not texts:

@@ -20,6 +20,7 @@ from ordercast.net.admin.frames import (
     ClientHello,
     Confirm,
     ConfirmRead,
+    CopyRequest,
     Credit,
     DaemonRefusal,
     DigestRequest,
@@ -27,6 +28,7 @@ from ordercast.net.admin.frames import (
     Follow,
     GroupMarks,
     IdMarkRequest,
+    PieceRequest,
     Produce,
     ReaderRemoval,
     ReaderReset,
@@ -53,6 +55,7 @@ from ordercast.net.admin.targets import targets_of
 from ordercast.net.daemon.permits import admit
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.shares import SubjectShares
+from ordercast.net.daemon.store_copies import StoreCopies
 from ordercast.net.daemon.subscription import Subscription, observed
 from ordercast.net.site.named_readers import ReaderPlace
 from ordercast.net.site.named_stream import NamedBatches
@@ -74,6 +77,8 @@ Question: TypeAlias = (
     | ReaderRemoval
     | IdMarkRequest
     | TimesRequest
+    | CopyRequest
+    | PieceRequest
 )
 """A frame that is answered by its id."""
 
@@ -85,6 +90,7 @@ class ConnectionDesk(Protocol):
     limits: ClientLimits
     permits: Permits
     shares: SubjectShares
+    copies: StoreCopies
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
@@ -127,6 +133,7 @@ class ClientConnection:
 
     def lost(self) -> None:
         self._deadline.cancel()
+        self.desk.copies.end(self.wire)
         for followed in self._followed.values():
             followed.close()
         for subscription in self._subscriptions.values():
@@ -285,6 +292,7 @@ class ClientConnection:
                 takes_stamps=True,
                 marks=marks,
                 cuts_requests=True,
+                copies=True,
             )
         )
         codec = ADMIN_CODECS[version]
@@ -379,6 +387,10 @@ class ClientConnection:
                 body = msgspec.json.encode(await self.site.ids.mark(frame.group))
             elif isinstance(frame, TimesRequest):
                 body = msgspec.json.encode(await self._times(frame.start))
+            elif isinstance(frame, CopyRequest):
+                body = msgspec.json.encode(await self.desk.copies.begin(self.wire))
+            elif isinstance(frame, PieceRequest):
+                body = await self.desk.copies.piece(self.wire, frame.offset)
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)

@@ -23,6 +23,7 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.daemon.client_connection import ClientConnection
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.shares import SubjectShares
+from ordercast.net.daemon.store_copies import StoreCopies
 from ordercast.net.site.running import RunningSite
 from ordercast.net.site.status import status_of
 
@@ -46,6 +47,7 @@ class ClientDesk:
         self.limits = limits
         self.permits = site.permits
         self.shares = SubjectShares(site.cluster.limits, site.core.window.unstable_both)
+        self.copies = StoreCopies(site.site, getattr(site.store, "path", None))
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
@@ -69,6 +71,7 @@ class ClientDesk:
         for session in self._sessions.values():
             session.close()
         self.shares.close()
+        self.copies.close()
 
     def clients(self) -> int:
         """How many connections there are."""

@@ -10,9 +10,11 @@ from ordercast.net.admin.frames import (
     Change,
     ClientFrame,
     Confirm,
+    CopyRequest,
     DigestRequest,
     Follow,
     IdMarkRequest,
+    PieceRequest,
     Produce,
     ReaderRemoval,
     ReaderReset,
@@ -38,8 +40,8 @@ def admit(permits: Permits, subject: ClientSubject, frame: ClientFrame) -> None:
 
 def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
     """The grants that a request needs. What concerns the site as a whole needs all groups: a
-    position that is confirmed is confirmed for all readers of the site, and a list of sites is
-    nobody's group."""
+    position that is confirmed is confirmed for all readers of the site, a list of sites is nobody's
+    group, and a store has the messages of all groups."""
     if isinstance(frame, Send):
         return [(SEND, EVERY if frame.sites else frame.group)]
     if isinstance(frame, Watch | Produce | SendById | SendOnce | IdMarkRequest):
@@ -50,7 +52,7 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
         return [(READ, frame.group)]
     if isinstance(frame, Follow):
         return [(READ, group) for group in frame.groups or ()]
-    if isinstance(frame, ReaderReset | ReaderRemoval):
+    if isinstance(frame, ReaderReset | ReaderRemoval | CopyRequest | PieceRequest):
         return [(ADMIN, EVERY)]
     if isinstance(frame, Change):
         return needed_for(frame.edits)

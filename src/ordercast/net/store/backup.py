@@ -52,7 +52,7 @@ def back_up(store: Path, file: Path, progress: Progress | None = None) -> StoreR
         require_newest(source, store)
     except sqlite3.Error as error:
         raise store_error(store, error) from None
-    return _make(file, lambda draft: _copy(source, draft, progress))
+    return write_copy(file, lambda draft: _copy(source, draft, progress))
 
 
 def restore(
@@ -72,13 +72,13 @@ def restore(
         try:
             state = _state_of(file, cluster, site)
             if exact:
-                return _make(store, lambda draft: _copy(_open(file), draft))
-            return _make(store, lambda draft: _replace(draft, state, durability))
+                return write_copy(store, lambda draft: _copy(_open(file), draft))
+            return write_copy(store, lambda draft: _replace(draft, state, durability))
         except sqlite3.Error as error:
             raise store_error(file, error) from None
 
 
-def _make(file: Path, write: Callable[[Path], None]) -> StoreReport:
+def write_copy(file: Path, write: Callable[[Path], None]) -> StoreReport:
     """Write a draft, read all of it back, and give it its name, if that is free."""
     if os.path.lexists(file):
         raise ConfigError(f"{file}: is there already, and is not overwritten")

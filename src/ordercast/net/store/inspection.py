@@ -91,6 +91,15 @@ def inspect_store(path: Path, *, alone: bool = False) -> StoreReport:
     there is no such file, or if it is a database of something else."""
     if not path.is_file():
         raise ConfigError(f"{path}: there is no such store")
+    log = path.with_name(f"{path.name}-wal")
+    if alone or not log.exists():  # a copy, or a site that has stopped: no file is made beside it
+        report = _inspect(path, alone=True)
+        if alone or not log.exists():
+            return report
+    return _inspect(path, alone=False)  # a site runs, or was killed, or has just been started
+
+
+def _inspect(path: Path, *, alone: bool) -> StoreReport:
     report = StoreReport(path)
     report.bytes = {"file": path.stat().st_size, "log": _size(path.with_name(f"{path.name}-wal"))}
     if not alone:

@@ -47,8 +47,8 @@ def require_place(
         there = store_elsewhere(cluster, site, directory)
         if there is not None and not has_past(here):
             raise ConfigError(
-                f"{directory}: has no store of site {site!r} of cluster {cluster.name!r}, but"
-                f" {there.parent} has: {cures(there.parent)}; --new begins without it"
+                f"{directory}: has no founded store of site {site!r} of cluster {cluster.name!r},"
+                f" but {there.parent} has: {cures(there.parent)}; --new begins without it"
             )
 
 
