@@ -23,7 +23,7 @@ from ordercast.pipeline.complaints import essence
 from ordercast.pipeline.interrupts import held_interrupts, interruptible, quiet_interrupts
 from ordercast.pipeline.java import Java, require_java
 from ordercast.pipeline.progress import saying, show_progress
-from ordercast.pipeline.shipping import PYTHON, shipped
+from ordercast.pipeline.shipping import PYTHON, python_of, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
@@ -203,7 +203,7 @@ def _started(
             starting,
             held_interrupts(lambda: _kill(processes)) as held,
             _noted(processes, held),
-            _python_of_executors(settings.get(PYTHON)),
+            _environment({} if local else python_of(settings[PYTHON], Path(scratch))),
         ):
             try:
                 session, gateway = _start(sql, settings, said, log)
@@ -249,18 +249,18 @@ def _require_same(session: "SparkSession", master: str) -> None:
 
 
 @contextmanager
-def _python_of_executors(python: str | None) -> Iterator[None]:
-    """Spark takes it from the environment when a session starts."""
-    before = os.environ.get("PYSPARK_PYTHON")
-    if python is not None:
-        os.environ["PYSPARK_PYTHON"] = python
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Variables that Spark looks at when a session starts."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        if before is not None:
-            os.environ["PYSPARK_PYTHON"] = before
-        elif python is not None:
-            del os.environ["PYSPARK_PYTHON"]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _settings(scratch: str, memory: str) -> dict[str, str]:
