@@ -1,6 +1,7 @@
 """The live audit as a streaming query, and live figures, on Spark."""
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,26 @@ def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Pa
     assert same == told  # one process says the same
     written = spark.read.option("recursiveFileLookup", "true").parquet(str(tmp_path / "out"))
     assert written.count() == len(told)
+
+
+def test_a_run_that_only_a_folder_names_is_refused_also_when_it_comes_late(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark would read its column as null, and two runs as one."""
+    growing = GrowingHistory(tmp_path / "h")
+    growing.append(right_history(random.Random(3)))
+    query = follow(spark, growing.folder, every_s=0.1)
+    try:
+        verdicts = query.verdicts()
+        assert next(verdicts).ok
+        (tmp_path / "run=b").mkdir()
+        kept = max((growing.folder / "deliveries").glob("*.parquet"))
+        shutil.copy(kept, tmp_path / "run=b" / "more.parquet")
+        (tmp_path / "run=b").rename(growing.folder / "deliveries" / "run=b")
+        with pytest.raises(ConfigError, match="field 'run' is only in the name of the folder"):
+            list(verdicts)
+    finally:
+        query.stop()
 
 
 def test_mistakes_are_told_before_a_query_starts(spark: SparkSession, tmp_path: Path) -> None:

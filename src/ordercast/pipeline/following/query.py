@@ -19,6 +19,7 @@ from ordercast.pipeline.following.tables import (
     as_one,
     files_of,
     read_streams,
+    refuse_partitions,
     require_tables,
 )
 from ordercast.pipeline.following.verdicts import Alert, LiveVerdict
@@ -78,6 +79,7 @@ class FollowQuery:
         self._verdicts: queue.Queue[LiveVerdict] = queue.Queue()
         self._first = History()
         self._query: Any = None
+        self._mistake: ConfigError | None = None  # in what a batch has, as we tell it
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.verdict = follower.verdict
         self.alerts: list[Alert] = []
@@ -93,11 +95,16 @@ class FollowQuery:
                     break
         error = self._query.exception()
         if error is not None:
-            raise error
+            raise self._mistake or error
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Whether the query has ended."""
-        return bool(self._query.awaitTermination(timeout_s))
+        """Whether the query has ended. Raises what has ended it."""
+        try:
+            return bool(self._query.awaitTermination(timeout_s))
+        except Exception:
+            if self._mistake is not None:
+                raise self._mistake from None
+            raise
 
     def stop(self) -> None:
         """End it. What it has judged is in its checkpoint."""
@@ -109,9 +116,14 @@ class FollowQuery:
         if batch <= self._follower.batch:
             return  # it was kept before Spark knew
         data = frame.toArrow()
+        try:
+            refuse_partitions(data)
+            rows = as_history(data)
+        except ConfigError as error:
+            self._mistake = error
+            raise
         if self._files is not None:
             self._files.add(data)
-        rows = as_history(data)
         for name, own in self._first.tables().items():
             getattr(rows, name).extend(own)
         self._first = History()

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from ordercast.history.reader import arrow_rows, check_epoch, check_event
+from ordercast.history.reader import arrow_rows, check_epoch, check_event, refuse_partition
 from ordercast.history.rows import History
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
@@ -70,6 +70,23 @@ def as_history(data: Any) -> History:
     for epoch in history.epochs:
         check_epoch(epoch, "epochs")
     return history
+
+
+def refuse_partitions(data: Any) -> None:
+    """A column of a batch that is only in the names of folders, as Hive writes it, would be lost:
+    Spark reads it as null. Raises ConfigError."""
+    if FILE not in data.column_names:
+        return
+    pairs = data.select([TABLE, FILE]).group_by([TABLE, FILE]).aggregate([]).to_pylist()
+    for pair in pairs:
+        path = unquote(pair[FILE])
+        columns = [c.name for c in TABLES[pair[TABLE]].columns if c.optional]
+        for name in columns:
+            if f"/{name}=" not in path or name in UNUSED:
+                continue
+            own = data.filter(pc.equal(data[FILE], pair[FILE]))
+            if name not in own.column_names or own[name].null_count == own.num_rows:
+                refuse_partition(path.split("/"), name, path)
 
 
 def files_of(data: Any, folder: Path) -> dict[str, set[str]]:
