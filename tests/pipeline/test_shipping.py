@@ -94,8 +94,8 @@ PYTHONPATH was:
   python/lib/pyspark.zip
 """
     assert essence(words).startswith("Fatal Python error: init_fs_encoding")
-    words = '''Job aborted: Lost task 0.3 (TID 3): java.io.IOException: Cannot run program "python3.99":
-error=2, No such file or directory
+    words = """Job aborted: Lost task 0.3 (TID 3): java.io.IOException: Cannot run program
+"python3.99": error=2, No such file or directory
 Caused by: java.io.IOException: Cannot run program "python3.99": error=2, No such file or directory
-'''
+"""
     assert essence(words).startswith('Cannot run program "python3.99": error=2')

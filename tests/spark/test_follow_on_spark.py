@@ -16,8 +16,8 @@ from ordercast.pipeline.following.figure import Figure, as_lines
 from ordercast.pipeline.following.figures_in_process import WindowFigures
 from ordercast.pipeline.following.tables import read_streams
 from support.cases.fuzz import right_history
-from support.cases.growing import GrowingHistory
-from support.cases.portions import in_order, joined
+from support.cases.growing import GrowingHistory, parts_of_history
+from support.cases.portions import joined
 
 SECOND = 1_000_000_000
 
@@ -43,21 +43,16 @@ def test_the_verdict_is_that_of_the_audit_also_when_a_batch_is_repeated(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The second batch is judged and kept, but Spark does not know: it comes again."""
-    rng = random.Random(3)
-    portions = in_order(rng, right_history(rng))
-    half = len(portions) // 2
-    parts = [joined(portions[:half]), joined(portions[half:])]
-    bad = Delivered("zz", 1, 1, 1, "nowhere", "zz", 1, 1, 0)
+    parts = parts_of_history(3)
     growing = GrowingHistory(tmp_path / "h")
     state = tmp_path / "state"
-    for count, part in enumerate(parts, 1):
+    for count, part in enumerate(parts[:-1], 1):
         growing.append(part)
         assert judged(spark, growing, state)[-1] == of_all(joined(parts[:count]))
     commits = state / "query" / "commits"
     last = max((p for p in commits.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
     last.unlink()
     (commits / f".{last.name}.crc").unlink(missing_ok=True)
-    parts.append(History(deliveries=[bad]))
     growing.append(parts[-1])
     found = judged(spark, growing, state)[-1]
     assert found == of_all(joined(parts))

@@ -102,6 +102,11 @@ def open_already(sql: Any) -> "SparkSession | None":
     return active
 
 
+def is_connect(session: object) -> bool:
+    """Whether it is one of Spark Connect, whose driver is another process."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
 def require_pyspark() -> Any:
     """`pyspark.sql`, or the one line that says how to get it."""
     # Arrow functions need the others, and fail late.

@@ -37,6 +37,7 @@ _KEPT = 3  # archives of a kind: of older releases, or of a checkout that change
 _FAST = 1  # of gzip: three times as quick as its default, for a sixth more bytes
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(.*)")
 
+
 def shipped(conf: Mapping[str, str], python: str | None) -> dict[str, str]:
     """Settings with which executors get what they need.
 

@@ -3,7 +3,7 @@
 One query has one order of batches: so the rows of all tables come in it, told apart by a column.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLE, FILE = "table_name", "file_path"
+_FILES: Mapping[str, str] = {"recursiveFileLookup": "true", "pathGlobFilter": "*.parquet"}
 
 files_per_batch = 64
 """Of each table, at most."""
@@ -33,14 +34,25 @@ files_per_batch = 64
 def read_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
     """The tables of a folder or URI, as streams of their files. A column names the file."""
     frames = {}
-    for name, table in TABLES.items():
-        columns = [t.StructField(column.name, OURS[column.type]) for column in table.columns]
-        reader = spark.readStream.schema(t.StructType(columns))
-        reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+    for name in TABLES:
+        reader = spark.readStream.schema(_schema(name)).options(**_FILES)
         reader = reader.option("maxFilesPerTrigger", str(files_per_batch))
-        frame = reader.parquet(f"{history.rstrip('/')}/{name}")
-        frames[name] = frame.withColumn(FILE, f.col("_metadata.file_path"))
+        frames[name] = _with_files(reader.parquet(f"{history.rstrip('/')}/{name}"))
     return frames
+
+
+def read_files(spark: "SparkSession", table: str, places: Sequence[str]) -> "DataFrame":
+    """Some files or folders of a table. A column names the file."""
+    return _with_files(spark.read.schema(_schema(table)).options(**_FILES).parquet(*places))
+
+
+def _schema(table: str) -> t.StructType:
+    columns = [t.StructField(column.name, OURS[column.type]) for column in TABLES[table].columns]
+    return t.StructType(columns)
+
+
+def _with_files(frame: "DataFrame") -> "DataFrame":
+    return frame.withColumn(FILE, f.col("_metadata.file_path"))
 
 
 def as_one(frames: Mapping[str, "DataFrame"]) -> "DataFrame":
