@@ -36,6 +36,7 @@ from ordercast.pipeline import audit
 from ordercast.pipeline.audits import audit as audits
 from ordercast.pipeline.following import tables
 from pathlib import Path
+from pyspark.sql import functions
 from support.cases.growing import GrowingHistory, parts_of_history
 
 remote, spec, out = sys.argv[1:]
@@ -52,7 +53,20 @@ def complaint(call, *words, **more):
     except ConfigError as error:
         return str(error)
 
-with open_session("client", master=remote) as spark:
+def opened(conf):
+    with open_session("client", master=remote, conf=conf):
+        raise AssertionError("it is open")
+
+def shipped():
+    import own_module
+    return own_module.ANSWER
+
+static = complaint(opened, {"spark.executor.memory": "2g"})
+missing = complaint(opened, {"spark.submit.pyFiles": out + "/nowhere.py"})
+conf = {"spark.submit.pyFiles": f"{out}/own_module.py", "spark.sql.shuffle.partitions": "3"}
+with open_session("client", master=remote, conf=conf) as spark:
+    asked = spark.range(1).select(functions.udf(shipped, "int")().alias("n")).first().n
+    settings = [asked, spark.conf.get("spark.sql.shuffle.partitions"), static, missing]
     done = sweep(spark, parse_spec(spec, source="s.toml"), out, audited=False)
     small = audit(spark, **read_history(spark, f"{out}/history"))
     audits.ROWS_AT_DRIVER = 0  # the server divides the tables, however few rows they have
@@ -70,7 +84,8 @@ with open_session("client", master=remote) as spark:
     mistakes = [complaint(follow, spark, **streams),
                 complaint(figures, streams["deliveries"], streams["sent"], out=out)]
     print(json.dumps({
-        "followed": followed, "verb": said.getvalue().splitlines()[-1], "mistakes": mistakes,
+        "settings": settings, "followed": followed, "mistakes": mistakes,
+        "verb": said.getvalue().splitlines()[-1],
         "session": type(spark).__module__, "ok": done.ok, "small": small.as_json(),
         "divided": divided.as_json(), "rows": done.results.as_frame(spark).count(),
         "violations": divided.violations.count(),
@@ -80,6 +95,8 @@ with open_session("client", master=remote) as spark:
 
 def test_a_client_gives_the_same_bytes_as_processes(connect: str, tmp_path: Path) -> None:
     out, here = tmp_path / "out", tmp_path / "here"
+    out.mkdir()
+    (out / "own_module.py").write_text("ANSWER = 42\n", encoding="utf-8")
     environment = {n: text for n, text in os.environ.items() if "SPARK" not in n}
     environment |= {"JAVA_HOME": "/nowhere", "PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run(
@@ -90,6 +107,12 @@ def test_a_client_gives_the_same_bytes_as_processes(connect: str, tmp_path: Path
     told = json.loads(done.stdout)
     assert told["session"].startswith("pyspark.sql.connect")
     assert (told["ok"], told["violations"]) == (True, 0)
+    *settings, static, missing = told["settings"]
+    assert settings == [42, "3"]  # --py-files and --conf reach the server
+    assert static.startswith("--conf spark.executor.memory: a Spark Connect server is started with")
+    assert missing.startswith("--py-files")
+    assert "nowhere.py" in missing
+    assert "\n" not in static + missing
     same = sweep(None, parse_spec(SPEC, source="s.toml"), here, audited=False)
     assert told["rows"] == len(same.results.rows)
     for name in ("results.csv", "results.parquet", "table.csv", "runs.parquet"):

@@ -33,7 +33,10 @@ DEFAULT_MEMORY = "2g"
 _QUIET = Path(__file__).with_name("log4j2.properties")
 _MOST_SLOTS = 4096  # at most
 _NO_LIMIT = 2**31 - 1  # of executors, as Spark says it
+_SPARKS_SLOTS = 200  # its default for shuffles
 _SHUFFLES = "spark.sql.shuffle.partitions"
+_PACKAGES, _PY_FILES = "spark.jars.packages", "spark.submit.pyFiles"
+_SERVERS_OWN = "a Spark Connect server is started with it, and a client cannot change it"
 _MEMORY = re.compile(r"[1-9]\d*[kmgtKMGT]")
 
 
@@ -69,6 +72,7 @@ def open_session(
         with _one_line_errors(), show_progress(active) if bar else nullcontext():
             yield active
     elif (master or "").startswith("sc://"):
+        _refuse_servers_own(memory, conf or {})
         with (
             interruptible(),
             _connected(sql, app, str(master), conf or {}) as session,
@@ -138,7 +142,7 @@ def settings_of(
         if not equals or not name.startswith("spark."):
             raise ConfigError(f"--conf: {word!r} is not spark.NAME=VALUE")
         found[name] = value
-    more = {"spark.jars.packages": packages, "spark.submit.pyFiles": py_files}
+    more = {_PACKAGES: packages, _PY_FILES: py_files}
     return found | {name: value for name, value in more.items() if value is not None}
 
 
@@ -163,17 +167,39 @@ def _version() -> str:
 def _connected(sql: Any, app: str, url: str, conf: Mapping[str, str]) -> Iterator["SparkSession"]:
     """A session of a Spark Connect server, which has its own Java and memory."""
     try:
-        builder = sql.SparkSession.builder.remote(url).appName(app)
-        for name, value in conf.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        session = sql.SparkSession.builder.remote(url).appName(app).getOrCreate()
     except Exception as error:
         raise ConfigError(f"--master {url}: {essence(str(error))}") from None
     try:
+        _set_at_server(session, conf)
         _require_same(session, url)
         yield session
     finally:
         session.stop()
+
+
+def _refuse_servers_own(memory: str | None, conf: Mapping[str, str]) -> None:
+    """What is fixed when a Spark Connect server starts: Spark would take it without a word."""
+    asked = {"--memory": memory, "--packages": conf.get(_PACKAGES)}
+    asked |= {f"--conf {name}": name for name in conf if name.startswith("spark.hadoop.")}
+    for option, value in asked.items():
+        if value is not None:
+            raise ConfigError(f"{option}: {_SERVERS_OWN}")
+
+
+def _set_at_server(session: Any, conf: Mapping[str, str]) -> None:
+    for name, value in conf.items():
+        try:
+            if name == _PY_FILES:
+                session.addArtifacts(*filter(None, value.split(",")), pyfile=True)
+            else:
+                session.conf.set(name, value)
+        except Exception as error:
+            if name == _PY_FILES:
+                raise ConfigError(f"--py-files {value}: {essence(str(error))}") from None
+            if "CANNOT_MODIFY" not in str(error):
+                raise ConfigError(f"--conf {name}={value}: {essence(str(error))}") from None
+            raise ConfigError(f"--conf {name}: {_SERVERS_OWN}") from None
 
 
 @contextmanager
@@ -288,7 +314,8 @@ def _settings(scratch: str, memory: str) -> dict[str, str]:
 def slots(session: "SparkSession") -> int:
     """How many tasks can run at a time, now or when the cluster gives all that it may give. Two
     partitions beat 200 on two cores; what needs more says so where it shuffles. Also over Spark
-    Connect."""
+    Connect. Under dynamic allocation without a most, what is there now says nothing: then at least
+    as many as Spark's own default, which are merged where they are small."""
     try:
         now = int(session.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no such thing
@@ -299,10 +326,10 @@ def slots(session: "SparkSession") -> int:
 
     if setting("spark.dynamicAllocation.enabled", "false") != "true":
         return now
-    most = int(setting("spark.dynamicAllocation.maxExecutors", "0"))
-    if most >= _NO_LIMIT:
-        return now
-    return max(now, most * int(setting("spark.executor.cores", "1")))
+    most = setting("spark.dynamicAllocation.maxExecutors", "infinity")
+    if not most.isdecimal() or int(most) >= _NO_LIMIT:
+        return max(now, _SPARKS_SLOTS)
+    return max(now, int(most) * int(setting("spark.executor.cores", "1")))
 
 
 def _counted(session: "SparkSession") -> int:
