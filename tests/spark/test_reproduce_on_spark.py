@@ -1,17 +1,15 @@
 """A reproduction from end to end: runs on Spark, tables, figure, page; and taken up again."""
 
 import csv
-import dataclasses
 import struct
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from ordercast.pipeline.sweeps.results import read_results
-from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.runner import reproduce
 from ordercast.web import papers
+from support.cases.small_graph import small_graph
 
 
 def size_of(picture: Path) -> tuple[int, int]:
@@ -23,19 +21,8 @@ def size_of(picture: Path) -> tuple[int, int]:
 
 
 def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_path: Path) -> None:
-    """Graphs 1 and 3 on a grid of four points; they share their runs."""
-    small = [
-        dataclasses.replace(
-            CATALOGUE[name],
-            points=lambda _: [
-                {"sites": sites, "groups": groups, "size": 5}
-                for groups in (10, 20)
-                for sites in (20, 60, 400)
-            ],
-            repeats=lambda _: Repeats(6, 6),
-        )
-        for name in ("gs-graph1", "gs-graph3")
-    ]
+    """Graphs 1 and 3 on a grid of six points; they share their runs."""
+    small = [small_graph(name) for name in ("gs-graph1", "gs-graph3")]
     first, third = reproduce(spark, small, tmp_path, quick=True)
     assert (first.points, first.runs, first.failed) == (6, 36, [])
 
