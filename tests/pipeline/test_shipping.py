@@ -12,6 +12,7 @@ import pytest
 from ordercast.model.version import __version__
 from ordercast.pipeline.complaints import essence
 from ordercast.pipeline.preflight import complaint
+from ordercast.pipeline.session import session_settings
 from ordercast.pipeline.shipping import ARCHIVES, PATHS, PYTHON, python_of, shipped
 
 
@@ -54,6 +55,29 @@ def test_the_name_of_the_executors_python_means_the_drivers_own_at_the_driver(
     assert said.stdout.strip() == sys.prefix
     by_path = python_of("/opt/own/python", tmp_path)
     assert by_path == {"PYSPARK_PYTHON": "/opt/own/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+@pytest.mark.parametrize("master", ["spark://m:7077", "yarn", "k8s://https://m:6443"])
+def test_every_kind_of_cluster_gets_the_same_settings(
+    master: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are given to Spark, which is not started here: there is no YARN and no Kubernetes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("ordercast.pipeline.shipping._packages", lambda: Path("packages.tar.gz"))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    asked = {"spark.executor.cores": "2", "spark.driver.memory": "3g"}
+    found = session_settings("app", master, "1g", asked, str(tmp_path), brief=False)
+    assert (found["spark.master"], found["spark.executor.cores"]) == (master, "2")
+    assert found["spark.driver.memory"] == "3g"  # settings win over ours
+    assert "spark.driver.host" not in found  # executors elsewhere must reach the driver
+    assert found[PYTHON] == f"python{sys.version_info.major}.{sys.version_info.minor}"
+    assert found[PATHS] == "ordercast-code:ordercast-packages"
+    assert [each.partition("#")[2] for each in found[ARCHIVES].split(",")] == found[PATHS].split(
+        ":"
+    )
+    here = session_settings("app", "local[2]", "1g", {}, str(tmp_path), brief=True)
+    assert here["spark.driver.host"] == "127.0.0.1"
+    assert ARCHIVES not in here
 
 
 def test_who_names_a_python_of_the_executors_gets_nothing() -> None:

@@ -10,6 +10,7 @@ from ordercast.pipeline.sweeps.results import read_results
 from ordercast.studies.runner import reproduce
 from ordercast.web import papers
 from support.cases.small_graph import small_graph
+from support.harness.browser import browsing, listen
 
 
 def size_of(picture: Path) -> tuple[int, int]:
@@ -18,6 +19,24 @@ def size_of(picture: Path) -> tuple[int, int]:
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
     return width, height
+
+
+def look_at(index: Path) -> None:
+    """In Chromium, also as narrow as a telephone: all papers, every figure, nothing cut off."""
+    complaints: list[str] = []
+    with browsing() as browser:
+        page = browser.new_page()
+        listen(page, complaints)
+        page.goto(index.as_uri())
+        text = page.inner_text("body")
+        assert [name for name in ("[GS]", "[SWAP]", "[TOM]", "[STAB]") if name not in text] == []
+        shown = page.evaluate("[...document.images].map(each => each.naturalWidth)")
+        assert len(shown) == 2
+        assert min(shown) > 500
+        for width in (1_280, 390):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert complaints == []
 
 
 def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -52,6 +71,8 @@ def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_pat
     assert "36 runs" in shown["gs-graph1"]["run"]
     assert papers.figure(tmp_path, "gs-graph1") == tmp_path / "gs-graph1.png"
     assert not shown["gs-graph2"]["findings"]
+
+    look_at(tmp_path / "index.html")
 
     without = tmp_path / "processes"
     (same, _) = reproduce(None, small, without, quick=True)

@@ -220,14 +220,7 @@ def _started(
         prefix="ordercast-spark-", ignore_cleanup_errors=True
     ) as scratch:
         log = Path(scratch) / "jvm.log"
-        settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
-        if brief:
-            settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
-        if local:
-            settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        settings |= conf
-        if not local:
-            settings |= shipped(conf, os.environ.get("PYSPARK_PYTHON"))
+        settings = session_settings(app, master, memory, conf, scratch, brief=brief)
         processes: list[subprocess.Popen[bytes]] = []
         with (
             log.open("wb") as said,
@@ -239,6 +232,7 @@ def _started(
             try:
                 session, gateway = _start(sql, settings, said, log)
             except Exception:
+                _forget(processes)
                 if held:
                     raise KeyboardInterrupt from None
                 raise
@@ -292,6 +286,19 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def session_settings(
+    app: str, master: str, memory: str, conf: Mapping[str, str], scratch: str, *, brief: bool
+) -> dict[str, str]:
+    """All that Spark is started with; `conf` wins."""
+    settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
+    if brief:
+        settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
+    if master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        return settings | conf
+    return settings | conf | shipped(conf, os.environ.get("PYSPARK_PYTHON"))
 
 
 def _settings(scratch: str, memory: str) -> dict[str, str]:
@@ -395,6 +402,16 @@ def _kill(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
         if process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def _forget(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """Processes of a start that failed: Spark leaves their pipes open."""
+    _kill(processes)
+    for process in processes:
+        process.wait()
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
 
 
 def _end(gateway: Any) -> None:
