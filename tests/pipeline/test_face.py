@@ -8,8 +8,8 @@ import pytest
 from ordercast import pipeline, studies
 
 CALLS = [
-    pipeline.audit, pipeline.open_session, pipeline.read_history, pipeline.sweep,
-    studies.reproduce,
+    pipeline.audit, pipeline.figures, pipeline.follow, pipeline.open_session, pipeline.read_history,
+    pipeline.sweep, studies.reproduce,
 ]  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Over Spark Connect: the client has no Java, and the results are those of every other way."""
+"""Over Spark Connect: the client has no Java, and the results are those of every other way. The
+client follows a history, too: a folder by itself, a URI through the server."""
 
 import json
 import os
@@ -9,6 +10,8 @@ from pathlib import Path
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.pipeline import parse_spec, sweep
+from support.cases.growing import parts_of_history
+from support.cases.portions import joined
 
 SPEC = """
 [sweep]
@@ -25,18 +28,64 @@ size = 3
 messages = 40
 """
 CLIENT = """
-import json, sys
-from ordercast.pipeline import open_session, parse_spec, read_history, sweep
+import contextlib, io, json, sys
+from ordercast.cli import main
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline import figures, follow, open_session, parse_spec, read_history, sweep
 from ordercast.pipeline import audit
 from ordercast.pipeline.audits import audit as audits
+from ordercast.pipeline.following import tables
+from pathlib import Path
+from pyspark.sql import functions
+from support.cases.growing import GrowingHistory, parts_of_history
 
 remote, spec, out = sys.argv[1:]
-with open_session("client", master=remote) as spark:
+
+def judged(place, state):
+    query = follow(spark, place, checkpoint=f"{out}/{state}", once=True)
+    assert query.await_termination()
+    query.stop()
+    return [verdict.report for verdict in query.verdicts()]
+
+def complaint(call, *words, **more):
+    try:
+        call(*words, **more)
+    except ConfigError as error:
+        return str(error)
+
+def opened(conf):
+    with open_session("client", master=remote, conf=conf):
+        raise AssertionError("it is open")
+
+def shipped():
+    import own_module
+    return own_module.ANSWER
+
+static = complaint(opened, {"spark.executor.memory": "2g"})
+missing = complaint(opened, {"spark.submit.pyFiles": out + "/nowhere.py"})
+conf = {"spark.submit.pyFiles": f"{out}/own_module.py", "spark.sql.shuffle.partitions": "3"}
+with open_session("client", master=remote, conf=conf) as spark:
+    asked = spark.range(1).select(functions.udf(shipped, "int")().alias("n")).first().n
+    settings = [asked, spark.conf.get("spark.sql.shuffle.partitions"), static, missing]
     done = sweep(spark, parse_spec(spec, source="s.toml"), out, audited=False)
     small = audit(spark, **read_history(spark, f"{out}/history"))
     audits.ROWS_AT_DRIVER = 0  # the server divides the tables, however few rows they have
     divided = audit(spark, **read_history(spark, f"{out}/history"))
+    tables.files_per_batch = 1  # a batch has a file of each table
+    growing = GrowingHistory(Path(out) / "growing")
+    followed = []
+    for part in parts_of_history(3):
+        growing.append(part)
+        followed.append([judged(growing.folder, "a"), judged(growing.folder.as_uri(), "b")])
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        main(["audit", "--follow", "--once", growing.folder.as_uri(), "--json"])
+    streams = tables.read_streams(spark, str(growing.folder))
+    mistakes = [complaint(follow, spark, **streams),
+                complaint(figures, streams["deliveries"], streams["sent"], out=out)]
     print(json.dumps({
+        "settings": settings, "followed": followed, "mistakes": mistakes,
+        "verb": said.getvalue().splitlines()[-1],
         "session": type(spark).__module__, "ok": done.ok, "small": small.as_json(),
         "divided": divided.as_json(), "rows": done.results.as_frame(spark).count(),
         "violations": divided.violations.count(),
@@ -46,8 +95,10 @@ with open_session("client", master=remote) as spark:
 
 def test_a_client_gives_the_same_bytes_as_processes(connect: str, tmp_path: Path) -> None:
     out, here = tmp_path / "out", tmp_path / "here"
+    out.mkdir()
+    (out / "own_module.py").write_text("ANSWER = 42\n", encoding="utf-8")
     environment = {n: text for n, text in os.environ.items() if "SPARK" not in n}
-    environment |= {"JAVA_HOME": "/nowhere"}
+    environment |= {"JAVA_HOME": "/nowhere", "PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", CLIENT, connect, SPEC, str(out)],
         env=environment, capture_output=True, text=True, timeout=170, check=False,
@@ -56,6 +107,12 @@ def test_a_client_gives_the_same_bytes_as_processes(connect: str, tmp_path: Path
     told = json.loads(done.stdout)
     assert told["session"].startswith("pyspark.sql.connect")
     assert (told["ok"], told["violations"]) == (True, 0)
+    *settings, static, missing = told["settings"]
+    assert settings == [42, "3"]  # --py-files and --conf reach the server
+    assert static.startswith("--conf spark.executor.memory: a Spark Connect server is started with")
+    assert missing.startswith("--py-files")
+    assert "nowhere.py" in missing
+    assert "\n" not in static + missing
     same = sweep(None, parse_spec(SPEC, source="s.toml"), here, audited=False)
     assert told["rows"] == len(same.results.rows)
     for name in ("results.csv", "results.parquet", "table.csv", "runs.parquet"):
@@ -63,3 +120,11 @@ def test_a_client_gives_the_same_bytes_as_processes(connect: str, tmp_path: Path
     expected = check_history(read_history(here / "history")).as_json()
     for way in ("small", "divided"):
         assert {**told[way], "seconds": 0} == {**expected, "seconds": 0}, way
+    parts = parts_of_history(3)
+    for count, (folder, uri) in enumerate(told["followed"], 1):
+        whole = {**check_history(joined(parts[:count])).as_json(), "seconds": 0}
+        assert {**folder[-1], "seconds": 0} == {**uri[-1], "seconds": 0} == whole
+        assert (len(folder), len(uri)) == ((1, 2) if count == 1 else (2, 2))  # one that was kept
+    assert json.loads(told["verb"])["checks"] == whole["checks"]
+    assert "Spark Connect gives this process no batches of a stream" in told["mistakes"][0]
+    assert "live figures: not over Spark Connect" in told["mistakes"][1]

@@ -1,6 +1,7 @@
 """The live audit as a streaming query, and live figures, on Spark."""
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from ordercast.pipeline.following.figure import Figure, as_lines
 from ordercast.pipeline.following.figures_in_process import WindowFigures
 from ordercast.pipeline.following.tables import read_streams
 from support.cases.fuzz import right_history
-from support.cases.growing import GrowingHistory
-from support.cases.portions import in_order, joined
+from support.cases.growing import GrowingHistory, parts_of_history
+from support.cases.portions import joined
 
 SECOND = 1_000_000_000
 
@@ -42,21 +43,16 @@ def test_the_verdict_is_that_of_the_audit_also_when_a_batch_is_repeated(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The second batch is judged and kept, but Spark does not know: it comes again."""
-    rng = random.Random(3)
-    portions = in_order(rng, right_history(rng))
-    half = len(portions) // 2
-    parts = [joined(portions[:half]), joined(portions[half:])]
-    bad = Delivered("zz", 1, 1, 1, "nowhere", "zz", 1, 1, 0)
+    parts = parts_of_history(3)
     growing = GrowingHistory(tmp_path / "h")
     state = tmp_path / "state"
-    for count, part in enumerate(parts, 1):
+    for count, part in enumerate(parts[:-1], 1):
         growing.append(part)
         assert judged(spark, growing, state)[-1] == of_all(joined(parts[:count]))
     commits = state / "query" / "commits"
     last = max((p for p in commits.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
     last.unlink()
     (commits / f".{last.name}.crc").unlink(missing_ok=True)
-    parts.append(History(deliveries=[bad]))
     growing.append(parts[-1])
     found = judged(spark, growing, state)[-1]
     assert found == of_all(joined(parts))
@@ -97,6 +93,26 @@ def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Pa
     assert same == told  # one process says the same
     written = spark.read.option("recursiveFileLookup", "true").parquet(str(tmp_path / "out"))
     assert written.count() == len(told)
+
+
+def test_a_run_that_only_a_folder_names_is_refused_also_when_it_comes_late(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark would read its column as null, and two runs as one."""
+    growing = GrowingHistory(tmp_path / "h")
+    growing.append(right_history(random.Random(3)))
+    query = follow(spark, growing.folder, every_s=0.1)
+    try:
+        verdicts = query.verdicts()
+        assert next(verdicts).ok
+        (tmp_path / "run=b").mkdir()
+        kept = max((growing.folder / "deliveries").glob("*.parquet"))
+        shutil.copy(kept, tmp_path / "run=b" / "more.parquet")
+        (tmp_path / "run=b").rename(growing.folder / "deliveries" / "run=b")
+        with pytest.raises(ConfigError, match="field 'run' is only in the name of the folder"):
+            list(verdicts)
+    finally:
+        query.stop()
 
 
 def test_mistakes_are_told_before_a_query_starts(spark: SparkSession, tmp_path: Path) -> None:

@@ -91,14 +91,13 @@ def printed_by(cell: Any) -> str:
 def test_a_notebook_runs_and_prints_what_is_kept_in_it(
     notebook: Path, connect: str, tmp_path: Path
 ) -> None:
-    """In a kernel of its own, as a client of the suite's session; what follows a history judges in
-    its own process, and has a session of its own."""
+    """In a kernel of its own, as a client of the suite's session."""
     text = notebook.read_text(encoding="utf-8")
     read: Any = nbformat.reads
     kept, copy = read(text, as_version=4), read(text, as_version=4)
-    environment = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")}
-    if notebook.stem != "follow":
-        environment["SPARK_REMOTE"] = connect
+    environment = {
+        **os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "SPARK_REMOTE": connect,
+    }  # fmt: skip
     client = NotebookClient(copy, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
     client.execute(env=environment)
     compared = 0

@@ -1,17 +1,16 @@
 """A reproduction from end to end: runs on Spark, tables, figure, page; and taken up again."""
 
 import csv
-import dataclasses
 import struct
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from ordercast.pipeline.sweeps.results import read_results
-from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.runner import reproduce
 from ordercast.web import papers
+from support.cases.small_graph import small_graph
+from support.harness.browser import browsing, listen
 
 
 def size_of(picture: Path) -> tuple[int, int]:
@@ -22,20 +21,27 @@ def size_of(picture: Path) -> tuple[int, int]:
     return width, height
 
 
+def look_at(index: Path) -> None:
+    """In Chromium, also as narrow as a telephone: all papers, every figure, nothing cut off."""
+    complaints: list[str] = []
+    with browsing() as browser:
+        page = browser.new_page()
+        listen(page, complaints)
+        page.goto(index.as_uri())
+        text = page.inner_text("body")
+        assert [name for name in ("[GS]", "[SWAP]", "[TOM]", "[STAB]") if name not in text] == []
+        shown = page.evaluate("[...document.images].map(each => each.naturalWidth)")
+        assert len(shown) == 2
+        assert min(shown) > 500
+        for width in (1_280, 390):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert complaints == []
+
+
 def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_path: Path) -> None:
-    """Graphs 1 and 3 on a grid of four points; they share their runs."""
-    small = [
-        dataclasses.replace(
-            CATALOGUE[name],
-            points=lambda _: [
-                {"sites": sites, "groups": groups, "size": 5}
-                for groups in (10, 20)
-                for sites in (20, 60, 400)
-            ],
-            repeats=lambda _: Repeats(6, 6),
-        )
-        for name in ("gs-graph1", "gs-graph3")
-    ]
+    """Graphs 1 and 3 on a grid of six points; they share their runs."""
+    small = [small_graph(name) for name in ("gs-graph1", "gs-graph3")]
     first, third = reproduce(spark, small, tmp_path, quick=True)
     assert (first.points, first.runs, first.failed) == (6, 36, [])
 
@@ -65,6 +71,8 @@ def test_a_graph_is_reproduced_and_reproduced_again(spark: SparkSession, tmp_pat
     assert "36 runs" in shown["gs-graph1"]["run"]
     assert papers.figure(tmp_path, "gs-graph1") == tmp_path / "gs-graph1.png"
     assert not shown["gs-graph2"]["findings"]
+
+    look_at(tmp_path / "index.html")
 
     without = tmp_path / "processes"
     (same, _) = reproduce(None, small, without, quick=True)

@@ -1,7 +1,8 @@
 """The pipeline on a standalone master with two workers whose Python has nothing of ours.
 
-Package and dependencies are shipped. An executor is killed in the middle of a sweep, and a whole
-worker in the middle of an audit; results are byte-identical.
+Package and dependencies are shipped. An executor is killed in the middle of a sweep and of an
+audit, and a whole worker in the middle of a reproduction; results are byte-identical. The source is
+found by its name, and a lake is followed.
 """
 
 import json
@@ -13,8 +14,14 @@ from pathlib import Path
 
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
+from ordercast.history.rows import Delivered, History
+from ordercast.history.writer import write_history
+from ordercast.net.export.appending import append
 from ordercast.pipeline import parse_spec, sweep
+from ordercast.studies import reproduce
+from support.cases.small_graph import small_graph
 from support.harness.spark_cluster import spark_cluster
+from support.stores.exporting import Cluster
 
 SPEC = """
 [sweep]
@@ -33,62 +40,152 @@ messages = 40
 DRIVER = """
 import json, logging, sys
 from pathlib import Path
+from support.cases.small_graph import small_graph
 from support.harness.spark_cluster import family, kill
-from ordercast.pipeline import open_session, parse_spec, sweep
+from ordercast.model.errors import ConfigError
+from ordercast.pipeline import follow, open_session, parse_spec, sweep
 from ordercast.pipeline.audits import audit as audits
 from ordercast.pipeline.audits.frames import check_place, read_frames
+from ordercast.pipeline.preflight import require_same
+from ordercast.studies import reproduce
+from pyspark.sql import functions
 
-master, spec, out, *workers = sys.argv[1:]
-in_sweep, in_audit = [], []
+master, spec, folder, *workers = sys.argv[1:]
+folder, out = Path(folder), Path(folder) / "out"
+first, second = map(int, workers)
+in_sweep, in_figure, in_audit = [], [], []
 
 def first_wave(done, wanted):
     if not in_sweep:
         assert done < wanted, "the sweep is over already"
-        in_sweep.append(kill(family(int(workers[0]))[:-1]))
+        in_sweep.append(kill(family(first)[:-1]))
+
+def first_wave_of_figure(_name, done, wanted):
+    if not in_figure:
+        assert done < wanted, "the reproduction is over already"
+        in_figure.append(kill(family(second)))
 
 class Killer(logging.Handler):
     def emit(self, record):
         if record.getMessage() == "looking for cuts":
-            in_audit.append(kill(family(int(workers[1]))))
+            in_audit.append(kill(family(first)[:-1]))
+
+def own():
+    import own_module, sys
+    return json.dumps([own_module.ANSWER, sys.prefix])
+
+def preflight(python):
+    spark.sparkContext.pythonExec = str(python)
+    try:
+        require_same(spark, "--master x")
+    except ConfigError as error:
+        return str(error)
+
+def programs(pid):
+    words = [Path(f"/proc/{each}/cmdline").read_bytes().split(b"\\0") for each in family(pid)]
+    return sorted({Path(each[0].decode()).name for each in words if each[0]})
+
+def read_by_name():
+    found = spark.read.format("ordercast").option("includeHeaders", "true").load(f"{folder}/h")
+    columns = ("site", "position", "attempt", "epoch", "group_name", "origin", "seq", "sent_ns")
+    plain = spark.read.parquet(f"{folder}/h/deliveries").select(*columns).collect()
+    row = found.where("site = 'b' and position = 7").first()
+    told = [row["kind"], row["payload"], bytes(row["headers"]["t"]).decode(),
+            row["sent_at"].microsecond]
+    return [sorted(found.select(*columns).collect()) == sorted(plain), len(plain), told]
+
+def followed():
+    query = follow(spark, folder / "lake", checkpoint=folder / "state", once=True)
+    verdicts = [verdict.report for verdict in query.verdicts()]
+    query.stop()
+    return verdicts[-1]
 
 conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.submit.pyFiles": f"{folder}/own_module.py"}
 with open_session("cluster", master=master, memory="512m", conf=conf, brief=True) as spark:
     done = sweep(spark, parse_spec(spec, source="s.toml"), out, audited=False, partitions=8,
                  progress=first_wave)
+    reproduce(spark, [small_graph()], folder / "figures", quick=True,
+              progress=first_wave_of_figure)
     audits.ROWS_AT_DRIVER = 0  # Spark divides the tables, however few rows they have
     logger = logging.getLogger("ordercast.pipeline.audit")
     logger.setLevel(logging.INFO)
     logger.addHandler(Killer())
-    place = check_place(str(Path(out) / "history"))
+    place = check_place(str(out / "history"))
     frames = read_frames(spark, place)
     found = audits.audit_tables(spark, frames, causal=False, groups=place.groups)
-    print(json.dumps({"ok": done.ok, "in_sweep": in_sweep, "in_audit": in_audit,
-                      "audit": found.as_json()}))
+    told = {"ok": done.ok, "killed": [in_sweep, in_figure, in_audit], "audit": found.as_json(),
+            "source": read_by_name(), "lake": followed(), "programs": programs(first)}
+    told["own"] = spark.range(1).select(functions.udf(own)().alias("own")).first().own
+    told["preflight"] = preflight(folder / "lonely")
+    print(json.dumps(told))
 """
+LONELY = """#!/bin/sh
+PYTHONPATH=$(echo "$PYTHONPATH" | tr : '\\n' | grep 'zip$' | paste -sd:) exec {python} "$@"
+"""
+
+
+def prepare(folder: Path) -> None:
+    """A history, a lake, a Python file for executors, and a Python that gets nothing of ours."""
+    made = [
+        Delivered(site, n, 1, 1, "alpha", "a", 1, n, n, headers='{"t":"aGk="}', sent_ns=n * 1000)
+        for site in "ab"
+        for n in range(1, 501)
+    ]
+    write_history(History(deliveries=made), folder / "h")
+    (folder / "stores").mkdir()
+    cluster = Cluster(folder / "stores")
+    cluster.some(1)
+    append(folder / "stores", folder / "lake")
+    cluster.close()
+    (folder / "own_module.py").write_text("ANSWER = 42\n", encoding="utf-8")
+    python = folder / "bare" / "bin" / "python"
+    (folder / "lonely").write_text(LONELY.format(python=python), encoding="utf-8")
+    (folder / "lonely").chmod(0o755)
 
 
 def test_a_bare_cluster_that_loses_processes_gives_the_same_bytes(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
-    python = tmp_path / "bare" / "bin" / "python"
-    lacks = subprocess.run([python, "-c", "import ordercast"], capture_output=True, check=False)
+    bare = tmp_path / "bare"
+    lacks = subprocess.run(
+        [bare / "bin" / "python", "-c", "import ordercast"], capture_output=True, check=False
+    )
     assert b"No module named 'ordercast'" in lacks.stderr
+    prepare(tmp_path)
     environment = {n: text for n, text in os.environ.items() if "SPARK" not in n}
-    environment |= {"PYSPARK_PYTHON": str(python), "PYTHONPATH": str(Path(__file__).parents[1])}
-    out = tmp_path / "out"
-    with spark_cluster(tmp_path, workers=2) as cluster:
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[1])}
+    out, here = tmp_path / "out", tmp_path / "here"
+    with spark_cluster(tmp_path, workers=2, programs=bare / "bin") as cluster:
         pids = [str(worker.pid) for worker in cluster.workers]
         done = subprocess.run(
-            [sys.executable, "-c", DRIVER, cluster.master, SPEC, str(out), *pids],
+            [sys.executable, "-c", DRIVER, cluster.master, SPEC, str(tmp_path), *pids],
             env=environment, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["ok"]
-    assert [count >= 1 for count in told["in_sweep"]] == [True]  # the executor
-    assert [count >= 2 for count in told["in_audit"]] == [True]  # the worker and its executor
-    sweep(None, parse_spec(SPEC, source="s.toml"), tmp_path / "here", audited=False)
+    in_sweep, in_figure, in_audit = told["killed"]
+    assert [count >= 1 for count in in_sweep] == [True]  # an executor
+    assert [count >= 2 for count in in_figure] == [True]  # a worker and its executor
+    assert [count >= 1 for count in in_audit] == [True]  # the other executor, again
+    sweep(None, parse_spec(SPEC, source="s.toml"), here, audited=False)
     for name in ("results.csv", "results.parquet", "table.csv", "runs.parquet"):
-        assert (out / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
-    expected = check_history(read_history(tmp_path / "here" / "history")).as_json()
+        assert (out / name).read_bytes() == (here / name).read_bytes(), name
+    reproduce(None, [small_graph()], here / "figures", quick=True)
+    for name in ("gs-graph1.csv", "gs-graph1.parquet"):
+        made = (tmp_path / "figures" / name).read_bytes()
+        assert made == (here / "figures" / name).read_bytes(), name
+    expected = check_history(read_history(here / "history")).as_json()
     assert {**told["audit"], "seconds": 0} == {**expected, "seconds": 0}
+    assert told["source"] == [True, 1_000, ["delivery", None, "hi", 7]]  # as Spark reads the files
+    lake = check_history(read_history(tmp_path / "lake")).as_json()
+    assert {**told["lake"], "seconds": 0} == {**lake, "seconds": 0}
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    assert told["programs"] == ["java", version]  # streams were read by the executor's own Python
+    assert json.loads(told["own"]) == [42, str(bare)]
+    assert told["preflight"].startswith("--master x: executor on ")
+    assert (
+        "has no ordercast, pyarrow, numpy, pandas, msgspec (ModuleNotFoundError"
+        in (told["preflight"])
+    )

@@ -1,4 +1,5 @@
-"""The format `ordercast` in Spark: it is found by its name, reads in batches, and goes on."""
+"""The format `ordercast` in Spark: it reads in batches, and goes on. That it reads a history as
+Spark reads its files is shown on a cluster (`test_standalone_cluster.py`)."""
 
 import asyncio
 import json
@@ -29,20 +30,6 @@ def write(folder: Path, rows: range) -> None:
         for n in rows
     ]
     write_history(History(deliveries=made), folder)
-
-
-def test_a_history_is_read_as_spark_reads_it(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path / "h", range(1, 501))
-    found = (
-        spark.read.format("ordercast").option("includeHeaders", "true").load(str(tmp_path / "h"))
-    )
-    columns = ("site", "position", "attempt", "epoch", "group_name", "origin", "seq", "sent_ns")
-    plain = spark.read.parquet(str(tmp_path / "h" / "deliveries"))
-    assert sorted(found.select(*columns).collect()) == sorted(plain.select(*columns).collect())
-    row = found.where("site = 'b' and position = 7").first()
-    assert row is not None
-    assert (bytes(row["headers"]["t"]), row["kind"], row["payload"]) == (b"hi", "delivery", None)
-    assert row["sent_at"].microsecond == 7
 
 
 def behind(told: Any) -> int:

@@ -23,7 +23,7 @@ from ordercast.pipeline.complaints import essence
 from ordercast.pipeline.interrupts import held_interrupts, interruptible, quiet_interrupts
 from ordercast.pipeline.java import Java, require_java
 from ordercast.pipeline.progress import saying, show_progress
-from ordercast.pipeline.shipping import PYTHON, shipped
+from ordercast.pipeline.shipping import PYTHON, python_of, shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession
@@ -33,7 +33,10 @@ DEFAULT_MEMORY = "2g"
 _QUIET = Path(__file__).with_name("log4j2.properties")
 _MOST_SLOTS = 4096  # at most
 _NO_LIMIT = 2**31 - 1  # of executors, as Spark says it
+_SPARKS_SLOTS = 200  # its default for shuffles
 _SHUFFLES = "spark.sql.shuffle.partitions"
+_PACKAGES, _PY_FILES = "spark.jars.packages", "spark.submit.pyFiles"
+_SERVERS_OWN = "a Spark Connect server is started with it, and a client cannot change it"
 _MEMORY = re.compile(r"[1-9]\d*[kmgtKMGT]")
 
 
@@ -69,6 +72,7 @@ def open_session(
         with _one_line_errors(), show_progress(active) if bar else nullcontext():
             yield active
     elif (master or "").startswith("sc://"):
+        _refuse_servers_own(memory, conf or {})
         with (
             interruptible(),
             _connected(sql, app, str(master), conf or {}) as session,
@@ -102,6 +106,11 @@ def open_already(sql: Any) -> "SparkSession | None":
     return active
 
 
+def is_connect(session: object) -> bool:
+    """Whether it is one of Spark Connect, whose driver is another process."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
 def require_pyspark() -> Any:
     """`pyspark.sql`, or the one line that says how to get it."""
     # Arrow functions need the others, and fail late.
@@ -133,7 +142,7 @@ def settings_of(
         if not equals or not name.startswith("spark."):
             raise ConfigError(f"--conf: {word!r} is not spark.NAME=VALUE")
         found[name] = value
-    more = {"spark.jars.packages": packages, "spark.submit.pyFiles": py_files}
+    more = {_PACKAGES: packages, _PY_FILES: py_files}
     return found | {name: value for name, value in more.items() if value is not None}
 
 
@@ -158,17 +167,39 @@ def _version() -> str:
 def _connected(sql: Any, app: str, url: str, conf: Mapping[str, str]) -> Iterator["SparkSession"]:
     """A session of a Spark Connect server, which has its own Java and memory."""
     try:
-        builder = sql.SparkSession.builder.remote(url).appName(app)
-        for name, value in conf.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        session = sql.SparkSession.builder.remote(url).appName(app).getOrCreate()
     except Exception as error:
         raise ConfigError(f"--master {url}: {essence(str(error))}") from None
     try:
+        _set_at_server(session, conf)
         _require_same(session, url)
         yield session
     finally:
         session.stop()
+
+
+def _refuse_servers_own(memory: str | None, conf: Mapping[str, str]) -> None:
+    """What is fixed when a Spark Connect server starts: Spark would take it without a word."""
+    asked = {"--memory": memory, "--packages": conf.get(_PACKAGES)}
+    asked |= {f"--conf {name}": name for name in conf if name.startswith("spark.hadoop.")}
+    for option, value in asked.items():
+        if value is not None:
+            raise ConfigError(f"{option}: {_SERVERS_OWN}")
+
+
+def _set_at_server(session: Any, conf: Mapping[str, str]) -> None:
+    for name, value in conf.items():
+        try:
+            if name == _PY_FILES:
+                session.addArtifacts(*filter(None, value.split(",")), pyfile=True)
+            else:
+                session.conf.set(name, value)
+        except Exception as error:
+            if name == _PY_FILES:
+                raise ConfigError(f"--py-files {value}: {essence(str(error))}") from None
+            if "CANNOT_MODIFY" not in str(error):
+                raise ConfigError(f"--conf {name}={value}: {essence(str(error))}") from None
+            raise ConfigError(f"--conf {name}: {_SERVERS_OWN}") from None
 
 
 @contextmanager
@@ -189,25 +220,19 @@ def _started(
         prefix="ordercast-spark-", ignore_cleanup_errors=True
     ) as scratch:
         log = Path(scratch) / "jvm.log"
-        settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
-        if brief:
-            settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
-        if local:
-            settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        settings |= conf
-        if not local:
-            settings |= shipped(conf, os.environ.get("PYSPARK_PYTHON"))
+        settings = session_settings(app, master, memory, conf, scratch, brief=brief)
         processes: list[subprocess.Popen[bytes]] = []
         with (
             log.open("wb") as said,
             starting,
             held_interrupts(lambda: _kill(processes)) as held,
             _noted(processes, held),
-            _python_of_executors(settings.get(PYTHON)),
+            _environment({} if local else python_of(settings[PYTHON], Path(scratch))),
         ):
             try:
                 session, gateway = _start(sql, settings, said, log)
             except Exception:
+                _forget(processes)
                 if held:
                     raise KeyboardInterrupt from None
                 raise
@@ -249,18 +274,31 @@ def _require_same(session: "SparkSession", master: str) -> None:
 
 
 @contextmanager
-def _python_of_executors(python: str | None) -> Iterator[None]:
-    """Spark takes it from the environment when a session starts."""
-    before = os.environ.get("PYSPARK_PYTHON")
-    if python is not None:
-        os.environ["PYSPARK_PYTHON"] = python
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Variables that Spark looks at when a session starts."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        if before is not None:
-            os.environ["PYSPARK_PYTHON"] = before
-        elif python is not None:
-            del os.environ["PYSPARK_PYTHON"]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def session_settings(
+    app: str, master: str, memory: str, conf: Mapping[str, str], scratch: str, *, brief: bool
+) -> dict[str, str]:
+    """All that Spark is started with; `conf` wins."""
+    settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
+    if brief:
+        settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
+    if master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        return settings | conf
+    return settings | conf | shipped(conf, os.environ.get("PYSPARK_PYTHON"))
 
 
 def _settings(scratch: str, memory: str) -> dict[str, str]:
@@ -283,7 +321,8 @@ def _settings(scratch: str, memory: str) -> dict[str, str]:
 def slots(session: "SparkSession") -> int:
     """How many tasks can run at a time, now or when the cluster gives all that it may give. Two
     partitions beat 200 on two cores; what needs more says so where it shuffles. Also over Spark
-    Connect."""
+    Connect. Under dynamic allocation without a most, what is there now says nothing: then at least
+    as many as Spark's own default, which are merged where they are small."""
     try:
         now = int(session.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no such thing
@@ -294,10 +333,10 @@ def slots(session: "SparkSession") -> int:
 
     if setting("spark.dynamicAllocation.enabled", "false") != "true":
         return now
-    most = int(setting("spark.dynamicAllocation.maxExecutors", "0"))
-    if most >= _NO_LIMIT:
-        return now
-    return max(now, most * int(setting("spark.executor.cores", "1")))
+    most = setting("spark.dynamicAllocation.maxExecutors", "infinity")
+    if not most.isdecimal() or int(most) >= _NO_LIMIT:
+        return max(now, _SPARKS_SLOTS)
+    return max(now, int(most) * int(setting("spark.executor.cores", "1")))
 
 
 def _counted(session: "SparkSession") -> int:
@@ -363,6 +402,16 @@ def _kill(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
         if process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def _forget(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """Processes of a start that failed: Spark leaves their pipes open."""
+    _kill(processes)
+    for process in processes:
+        process.wait()
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
 
 
 def _end(gateway: Any) -> None:

@@ -2,18 +2,21 @@
 which Python runs them.
 
 Two archives, each made once and kept in the user's cache: one of the dependencies, which change
-seldom, and a small one of the package. The small one holds a script `python`, which puts both
-before whatever the executor's own Python has installed. Executors need nothing but a Python of the
-driver's version. Whoever has an environment there already names its Python by
-`spark.pyspark.python`, and gets nothing.
+seldom, and a small one of the package. `PYTHONPATH` puts both before whatever the executor's own
+Python has installed. Executors need nothing but a Python of the driver's version. Whoever has an
+environment there already names its Python by `spark.pyspark.python`, and gets nothing.
+
+Spark runs a data source by one name of a Python, at the driver (which plans) and on executors
+(which read). So Python goes by its name, such as python3.12, and not by the path of a script that
+only executors have: `python_of` gives the driver its own Python under that name.
 """
 
 import gzip
 import hashlib
-import io
 import os
 import platform
 import re
+import shlex
 import sys
 import tarfile
 import threading
@@ -25,6 +28,7 @@ from ordercast.model.errors import ConfigError
 
 PYTHON = "spark.pyspark.python"
 ARCHIVES = "spark.archives"
+PATHS = "spark.executorEnv.PYTHONPATH"
 _CODE, _PACKAGES = "ordercast-code", "ordercast-packages"
 _EXTRAS = ("spark", "partition")
 _HAVE = {"pyspark", "py4j"}  # of Spark itself
@@ -32,46 +36,59 @@ _LEFT_OUT = {"__pycache__", "tests", "include"}  # a third of the size
 _KEPT = 3  # archives of a kind: of older releases, or of a checkout that changes
 _FAST = 1  # of gzip: three times as quick as its default, for a sixth more bytes
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(.*)")
-_WRAPPER = """\
-#!/bin/sh
-here=$(cd "$(dirname "$0")/.." && pwd)
-export PYTHONPATH="$here/{code}:$here/{packages}:$PYTHONPATH"
-exec '{python}' "$@"
-"""
 
 
 def shipped(conf: Mapping[str, str], python: str | None) -> dict[str, str]:
-    """Settings with which executors get what they need; `PYTHON` among them is the script.
+    """Settings with which executors get what they need.
 
     `python`: on the executors; by default the name of the driver's version, such as python3.12.
     """
     if PYTHON in conf:
         return {}
     named = python or f"python{sys.version_info.major}.{sys.version_info.minor}"
-    archives = [f"{_code(named)}#{_CODE}", f"{_packages()}#{_PACKAGES}"]
+    archives = [f"{_code()}#{_CODE}", f"{_packages()}#{_PACKAGES}"]
     given = [conf[ARCHIVES]] if ARCHIVES in conf else []
-    return {ARCHIVES: ",".join([*given, *archives]), PYTHON: f"./{_CODE}/python"}
+    paths = [conf[PATHS]] if PATHS in conf else []
+    return {
+        ARCHIVES: ",".join([*given, *archives]),
+        PATHS: ":".join([*paths, _CODE, _PACKAGES]),  # below the executor's own folder
+        PYTHON: named,
+    }
 
 
-def _code(python: str) -> Path:
-    """The package as it is here, and the script."""
+def python_of(executors: str, scratch: Path) -> dict[str, str]:
+    """The environment in which the driver's JVM starts, so that `executors`, the name of their
+    Python, means this one at the driver. A path means the same file everywhere: there data sources
+    run the driver's own path."""
+    if "/" in executors:
+        return {"PYSPARK_PYTHON": executors, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    folder = scratch / "python"
+    folder.mkdir()
+    script = folder / executors
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    before = os.environ.get("PATH", os.defpath)
+    return {
+        "PYSPARK_PYTHON": executors, "PYSPARK_DRIVER_PYTHON": executors,
+        "PATH": f"{folder}{os.pathsep}{before}",
+    }  # fmt: skip
+
+
+def _code() -> Path:
+    """The package as it is here."""
     root = Path(__file__).resolve().parents[1]
     files = [
         (PurePosixPath(root.name, *file.relative_to(root).parts), file)
         for file in sorted(root.rglob("*"))
         if file.is_file() and "__pycache__" not in file.parts
     ]
-    script = _WRAPPER.format(code=_CODE, packages=_PACKAGES, python=python).encode()
     about = [f"{name} {file.stat().st_size} {file.stat().st_mtime_ns}" for name, file in files]
 
     def fill(archive: tarfile.TarFile) -> None:
-        head = tarfile.TarInfo("python")
-        head.size, head.mode = len(script), 0o755
-        archive.addfile(head, io.BytesIO(script))
         for name, file in files:
             archive.add(file, str(name))
 
-    return _kept("code", [script.decode(), *about], fill)
+    return _kept("code", about, fill)
 
 
 def _packages() -> Path:

@@ -160,6 +160,17 @@ def test_a_run_is_chosen(tmp_path: Path) -> None:
     assert positions(rows_of(reader, reader.partitions())) == [("a", 1), ("a", 2)]
 
 
+def test_a_run_that_only_a_folder_names_is_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path / "h", [delivered("a", n) for n in range(1, 4)])
+    (file,) = (folder / "deliveries").glob("*.parquet")
+    (folder / "deliveries" / "run=b").mkdir()
+    file.rename(file.parent / "run=b" / file.name)
+    with pytest.raises(ConfigError, match="field 'run' is only in the name of the folder"):
+        stream(folder).latestOffset()
+    with pytest.raises(ConfigError, match="field 'run' is only in the name of the folder"):
+        BatchReader(source_options({"history": str(folder)})).partitions()
+
+
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no such folder"):
         stream(tmp_path / "none").initialOffset()

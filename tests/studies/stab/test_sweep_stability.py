@@ -19,6 +19,7 @@ from ordercast.plan.canvas import save, style
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.fits import ORDERS, order, power
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY, Spot
+from ordercast.studies.stab.figures import COLOURS
 from ordercast.studies.stab.findings import (
     messages_findings,
     pairs_findings,
@@ -26,9 +27,10 @@ from ordercast.studies.stab.findings import (
     rtt_findings,
     table1_findings,
 )
-from ordercast.studies.stab.printed import MESSAGES_ON_HOPS
+from ordercast.studies.stab.printed import KINDS_ON_HOPS, MESSAGES_ON_HOPS, train_hops
 from ordercast.studies.stab.runs import (
     MEASURED_LIMIT,
+    STRUCTURED,
     limits,
     round_costs,
     table_3,
@@ -267,6 +269,50 @@ def test_what_is_printed_stands_beside_what_is_measured() -> None:
         ratios = CATALOGUE["stab-scale"].draw(Results.of([*rows, *elsewhere])).axes[2]
     stars = [heights(line) for line in ratios.lines if line.get_marker() == "*"]
     assert [star for star in stars if star] == [[70, 2_100], [35, 500]]
+
+
+def rings(ax: Any) -> dict[str, list[float]]:
+    """By the colour, of which each protocol has its own."""
+    found = [line for line in ax.lines if line.get_markersize() == 10 and len(line.get_ydata())]
+    return {line.get_color(): heights(line) for line in found}
+
+
+def test_the_formulas_of_table_4_stand_in_figures_6_and_7_and_by_kind() -> None:
+    points = [{"members": 47, "tree": "b=2,p=5,z=1"}, {"members": 63, "tree": "b=2,p=5,z=2"}]
+    shapes = [parse_tree(str(point["tree"])) for point in points]
+    totals = {COLOURS[p]: [formula(s) for s in shapes] for p, formula in MESSAGES_ON_HOPS.items()}
+    with style():
+        together = CATALOGUE["stab-figure6"].draw(table_of("stab-figure6", points)).axes[0]
+        pairs = CATALOGUE["stab-figure7"].draw(table_of("stab-figure7", points)).axes
+        kinds = CATALOGUE["stab-table4"].draw(table_of("stab-table4", points)).axes
+    assert rings(together) == totals
+    assert [len(rings(ax)) for ax in pairs] == [2, 2, 2]
+    assert {c: ys for ax in pairs for c, ys in rings(ax).items()} == totals
+    for ax, printed in zip(kinds, KINDS_ON_HOPS.values(), strict=True):
+        assert rings(ax) == {COLOURS[p]: [f(s) for s in shapes] for p, f in printed.items()}
+    assert rings(kinds[0])[COLOURS["train"]] == [1, 1]  # as printed, though there is none
+    assert rings(kinds[1])[COLOURS["train"]] == [train_hops(s) - 1 for s in shapes]
+    for protocol in PROTOCOLS:  # the kinds add up to the printed total
+        own = [printed[protocol] for printed in KINDS_ON_HOPS.values() if protocol in printed]
+        assert [sum(f(s) for f in own) for s in shapes] == totals[COLOURS[protocol]]
+
+
+@pytest.mark.parametrize("name", ["stab-figure7", "stab-figure10"])
+def test_no_series_lies_on_the_axis(name: str) -> None:
+    """Those of the structured protocols are a hundredth of the others."""
+    measure = CATALOGUE[name].measures[0]
+    rows = [
+        ResultRow({"members": n, "protocol": p, "tree": f"n={n},b=4"}, measure, y, None, 1)
+        for n in (50, 1_000)
+        for p in PROTOCOLS
+        for y in [3.0 * n if p in STRUCTURED else 1.0 * n * n]
+    ]
+    with style():
+        panels = CATALOGUE[name].draw(Results.of(rows)).axes
+    for ax in panels:
+        low = min(y for line in ax.lines for y in heights(line))
+        at = ax.transAxes.inverted().transform(ax.transData.transform((50, low)))[1]
+        assert at > 0.03, ax.get_title(loc="left")
 
 
 @pytest.mark.parametrize(("b", "z"), [(2, 1), (3, 3), (4, 2)])

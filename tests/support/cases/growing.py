@@ -1,10 +1,13 @@
 """A history on disk that grows by new files, as one that is exported again and again does."""
 
+import random
 from pathlib import Path
 
-from ordercast.history.rows import History, Meta
+from ordercast.history.rows import Delivered, History, Meta
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, encode_meta, write_table
+from support.cases.fuzz import right_history
+from support.cases.portions import in_order, joined
 
 
 class GrowingHistory:
@@ -25,3 +28,12 @@ class GrowingHistory:
                 path = self.folder / name / f"part-{self._files:05}.parquet"
                 write_table(TABLES[name], rows, path)
         self._files += 1
+
+
+def parts_of_history(seed: int) -> list[History]:
+    """A right history in two parts, and a delivery that nobody sent."""
+    rng = random.Random(seed)
+    portions = in_order(rng, right_history(rng))
+    half = len(portions) // 2
+    wrong = Delivered("zz", 1, 1, 1, "nowhere", "zz", 1, 1, 0)
+    return [joined(portions[:half]), joined(portions[half:]), History(deliveries=[wrong])]

@@ -1,10 +1,12 @@
-"""Verbs of the pipeline on Spark, as processes that get a signal at any moment.
+"""Verbs of the pipeline on Spark, as processes that get a signal at any moment: with a JVM of their
+own, or as a client of a Spark Connect server.
 
 One line, exit code 130, no temporary folder, no page of Python or Java.
 """
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -12,10 +14,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from ordercast.pipeline.session import open_session
 from support.cases.fuzz import right_history
 from support.cases.growing import GrowingHistory
+from support.harness.ports import free_ports
 
-VERBS = ("audit", "sweep", "reproduce", "follow", "figures")
+VERBS = ("audit", "sweep", "reproduce", "follow", "figures", "connect", "demo")
 LONGEST_S = 25.0  # after the start of the verb
 _SPEC = """
 [sweep]
@@ -30,19 +34,36 @@ sites = 6
 size = 3
 messages = 200
 """
-_QUIET = ("starting Spark", "what is done is kept in ")
+_QUIET = re.compile(r"starting Spark|what is done is kept in | *\d+\.\d s  ")  # the last: of a demo
 
 
 def run_interrupted(chance: random.Random, folder: Path) -> tuple[list[str], Counter[str]]:
     """What is wrong, and what was interrupted."""
     verb = chance.choice(VERBS)
+    if verb != "connect":
+        return interrupted(verb, [], chance, folder)
+    port = free_ports(1)[0]
+    conf = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    with open_session("server", master="local[2]", memory="1g", progress=False, conf=conf):
+        verb = chance.choice(("audit", "sweep", "reproduce", "follow"))
+        return interrupted(verb, ["--remote", f"sc://127.0.0.1:{port}"], chance, folder)
+
+
+def interrupted(
+    verb: str, remote: list[str], chance: random.Random, folder: Path
+) -> tuple[list[str], Counter[str]]:
+    """One verb; `remote`: words that name a Connect server."""
     number = chance.choice((signal.SIGINT, signal.SIGTERM))
     scratch = folder / "scratch"
     scratch.mkdir()
     delay = chance.uniform(0.5, LONGEST_S)
-    environment = {name: text for name, text in os.environ.items() if "PYSPARK" not in name}
+    environment = {name: text for name, text in os.environ.items() if "SPARK" not in name}
     with subprocess.Popen(
-        [sys.executable, "-m", "ordercast.cli", *_words(verb, chance, folder)],
+        [sys.executable, "-m", "ordercast.cli", *_words(verb, remote, chance, folder)],
         env={**environment, "TMPDIR": str(scratch)}, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=folder,
     ) as process:  # fmt: skip
@@ -69,8 +90,10 @@ def run_interrupted(chance: random.Random, folder: Path) -> tuple[list[str], Cou
     return [f"{what}: {each}" for each in wrong], took + Counter({f"{verb} interrupted": 1})
 
 
-def _words(verb: str, chance: random.Random, folder: Path) -> list[str]:
-    common = ["--master", "local[2]", "--memory", "512m"]
+def _words(verb: str, remote: list[str], chance: random.Random, folder: Path) -> list[str]:
+    if verb == "demo":
+        return ["demo", "--stream"]
+    common = remote or ["--master", "local[2]", "--memory", "512m"]
     if verb == "sweep":
         (folder / "s.toml").write_text(_SPEC, encoding="utf-8")
         return ["sweep", "s.toml", "--out", "out", *common]
@@ -89,7 +112,7 @@ def _judged(code: int, complaints: str, scratch: Path, group: int) -> list[str]:
     wrong = []
     if code != 130:
         wrong.append(f"exit code {code}")
-    lines = [line for line in complaints.splitlines() if line and not line.startswith(_QUIET)]
+    lines = [line for line in complaints.splitlines() if line and not _QUIET.match(line)]
     said = [line for line in lines if not line.startswith("ordercast: interrupted")]
     if said or not complaints.rstrip().endswith("interrupted"):
         wrong.append(f"says {complaints[-1500:]!r}")

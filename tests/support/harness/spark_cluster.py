@@ -46,10 +46,10 @@ def kill(pids: Iterable[int]) -> int:
 
 @contextmanager
 def spark_cluster(
-    folder: Path, workers: int, *, hosts_apart: bool = False
+    folder: Path, workers: int, *, hosts_apart: bool = False, programs: Path | None = None
 ) -> Iterator[SparkCluster]:
     """Workers with one core each. `hosts_apart`: on loopback addresses of their own, so that Spark
-    takes them for several hosts."""
+    takes them for several hosts. `programs`: the first folder in which they look for programs."""
     ports = free_ports(2 + 2 * workers)
     java = require_java()
     environment = {
@@ -57,6 +57,7 @@ def spark_cluster(
         "SPARK_HOME": str(_HOME), "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         **({} if java.home is None else {"JAVA_HOME": str(java.home)}),
+        **({} if programs is None else {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}),
     }  # fmt: skip
     begun: list[subprocess.Popen[bytes]] = []
 

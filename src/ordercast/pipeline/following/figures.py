@@ -9,9 +9,10 @@ from pyspark.sql.window import Window
 
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.following.figure import COLUMNS, LATE_S, PERCENTILES, WINDOW_S, Figure
+from ordercast.pipeline.session import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -31,8 +32,10 @@ def figures(
 
     A window is told once, when a row has come that is `late_s` seconds younger than its end; rows
     that come later for it are left out. `out`: a folder of Parquet; a batch that is repeated is
-    written over. Raises ConfigError if there is nowhere to tell it.
+    written over. Raises ConfigError if there is nowhere to tell it, and over Spark Connect, where
+    this process gets no batches of a stream.
     """
+    refuse_connect(deliveries.sparkSession)
     if out is None and on_figures is None:
         raise ConfigError("figures need 'out', 'on_figures' or both")
 
@@ -54,6 +57,14 @@ def figures(
         writer = writer.option("checkpointLocation", str(checkpoint))
     trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
     return writer.trigger(**trigger).start()
+
+
+def refuse_connect(spark: "SparkSession") -> None:
+    if is_connect(spark):
+        raise ConfigError(
+            "live figures: not over Spark Connect, which gives this process no batches of a stream:"
+            " --engine memory makes them of a folder"
+        )
 
 
 def by_window(

@@ -44,6 +44,11 @@ class GrowingFolder:
     def __init__(self, folder: Path, left: Mapping[str, Mapping[str, list[int]]] | None = None):
         require_history(folder)
         read_meta(folder / META_FILE)
+        if left and left.keys() - TABLES.keys():
+            raise ConfigError(
+                f"{folder}: the checkpoint is of a streaming query over this lake: go on with"
+                " Spark, or choose another checkpoint"
+            )
         self.folder = folder
         self.left: dict[str, dict[str, list[int]]] = {
             name: {file: list(groups) for file, groups in (left or {}).get(name, {}).items()}

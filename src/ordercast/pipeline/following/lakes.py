@@ -47,7 +47,6 @@ def lake_stream(spark: "SparkSession", history: str) -> "DataFrame | None":
         raise ConfigError(
             f"{history}: is a lake of Delta tables, which one process follows: --engine memory"
         )
-    spark.dataSource.register(LakeFormat)
     return spark.readStream.format(LakeFormat.name()).load(str(Path(history).resolve()))
 
 
@@ -65,7 +64,7 @@ def table_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]
 
 
 class LakeFormat(DataSource):
-    """The format of such a stream."""
+    """The format of such a stream. Spark finds it by its name, as `pyspark_ordercast_lake`."""
 
     @classmethod
     def name(cls) -> str:

@@ -2,7 +2,7 @@
 
 import queue
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,17 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.lakes import appended_files, lake_stream
+from ordercast.pipeline.following.served import Left, PolledQuery, ServedFiles
 from ordercast.pipeline.following.tables import (
     as_history,
     as_one,
     files_of,
     read_streams,
+    refuse_partitions,
     require_tables,
 )
 from ordercast.pipeline.following.verdicts import Alert, LiveVerdict
+from ordercast.pipeline.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,6 +81,7 @@ class FollowQuery:
         self._verdicts: queue.Queue[LiveVerdict] = queue.Queue()
         self._first = History()
         self._query: Any = None
+        self._mistake: ConfigError | None = None  # in what a batch has, as we tell it
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.verdict = follower.verdict
         self.alerts: list[Alert] = []
@@ -93,11 +97,16 @@ class FollowQuery:
                     break
         error = self._query.exception()
         if error is not None:
-            raise error
+            raise self._mistake or error
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Whether the query has ended."""
-        return bool(self._query.awaitTermination(timeout_s))
+        """Whether the query has ended. Raises what has ended it."""
+        try:
+            return bool(self._query.awaitTermination(timeout_s))
+        except Exception:
+            if self._mistake is not None:
+                raise self._mistake from None
+            raise
 
     def stop(self) -> None:
         """End it. What it has judged is in its checkpoint."""
@@ -109,13 +118,20 @@ class FollowQuery:
         if batch <= self._follower.batch:
             return  # it was kept before Spark knew
         data = frame.toArrow()
+        try:
+            refuse_partitions(data)
+            rows = as_history(data)
+        except ConfigError as error:
+            self._mistake = error
+            raise
         if self._files is not None:
             self._files.add(data)
-        rows = as_history(data)
+        self._judge(batch, rows, None if self._files is None else self._files.left)
+
+    def _judge(self, batch: int, rows: History, left: Left | None) -> None:
         for name, own in self._first.tables().items():
             getattr(rows, name).extend(own)
         self._first = History()
-        left = None if self._files is None else self._files.left
         self.verdict = self._follower.take(batch, rows, left)
         self.alerts += self.verdict.alerts
         self._verdicts.put(self.verdict)
@@ -126,6 +142,23 @@ class FollowQuery:
         """The tables that are no streams; they come with the first batch."""
         if fixed and self._follower.batch < 0:
             self._first = as_history(as_one(fixed).toArrow())
+
+    def _poll(self, files: GrowingFolder | ServedFiles, every_s: float, once: bool) -> None:
+        """Without a query of Spark: this process makes the batches."""
+        checkpoint = self._follower.checkpoint
+        if checkpoint is not None and checkpoint.query.exists():
+            raise ConfigError(
+                f"{checkpoint.query}: is of a streaming query, which cannot go on over Spark"
+                " Connect: choose another checkpoint"
+            )
+        if self._follower.batch >= 0:
+            self._verdicts.put(self.verdict)  # the one that was kept
+        self._query = PolledQuery(
+            files.batches,
+            lambda rows: self._judge(self._follower.batch + 1, rows, files.left),
+            every_s,
+            once,
+        )
 
     def _start(self, rows: "DataFrame", every_s: float, once: bool) -> None:
         checkpoint = self._follower.checkpoint
@@ -165,34 +198,62 @@ def follow(
     `history`: a folder or URI whose tables get new files; or the tables, of which some are streams
     of Spark and the others are read once. `on_verdict` is called after every batch. `checkpoint`:
     a folder; the same call goes on from there, also after a crash. `once`: judge what is there and
-    end. Raises ConfigError if a table is missing or wrong. The session is the caller's; Spark
-    Connect will not do, because batches are judged in this process.
+    end. Raises ConfigError if a table is missing or wrong. The session is the caller's. Batches are
+    judged in this process: over Spark Connect it reads a folder itself and has the server read a
+    URI; tables that are streams will not do.
     """
     given = {"deliveries": deliveries, "sent": sent, "groups": groups, "events": events}
     given["epochs"] = epochs
     if (history is None) == all(frame is None for frame in given.values()):
         raise ConfigError("follow needs a history, or its tables, and not both")
-    fixed: dict[str, DataFrame] = {}
-    if history is None:
-        name, frames = "tables", require_tables(given)
-        streams = {table: frame for table, frame in frames.items() if frame.isStreaming}
-        if not streams:
-            raise ConfigError("follow needs a table that is a stream; 'audit' judges the others")
-        fixed = {table: frame for table, frame in frames.items() if table not in streams}
-        rows = as_one(streams)
-    else:
-        name = str(history) if "://" in str(history) else str(Path(history).resolve())
-        rows = _rows_of(spark, name)
     place = None if checkpoint is None else Path(checkpoint)
-    files = None if history is None or "://" in name else FilesRead(Path(name))
+    if history is None:
+        streams, fixed = _divided(spark, given)
+        query = FollowQuery(
+            Follower("tables", place, patience=patience, window=window), None, on_verdict
+        )
+        query._read_first(fixed)
+        query._start(as_one(streams), every_s, once)
+        return query
+    name = str(history) if "://" in str(history) else str(Path(history).resolve())
+    files = None if "://" in name else FilesRead(Path(name))
     again = None if files is None else files.read_again
     follower = Follower(name, place, patience=patience, window=window, read_again=again)
+    query = FollowQuery(follower, files, on_verdict)
+    if is_connect(spark):
+        query._poll(_polled(spark, name, files, follower), every_s, once)
+        return query
     if files is not None:
         files.left = follower.left
-    query = FollowQuery(follower, files, on_verdict)
-    query._read_first(fixed)
-    query._start(rows, every_s, once)
+    query._start(_rows_of(spark, name), every_s, once)
     return query
+
+
+def _divided(
+    spark: "SparkSession", given: Mapping[str, "DataFrame | None"]
+) -> tuple[dict[str, "DataFrame"], dict[str, "DataFrame"]]:
+    """The tables that are streams, and those that are read once."""
+    frames = require_tables(given)
+    streams = {table: frame for table, frame in frames.items() if frame.isStreaming}
+    if not streams:
+        raise ConfigError("follow needs a table that is a stream; 'audit' judges the others")
+    if is_connect(spark):
+        raise ConfigError(
+            "follow: Spark Connect gives this process no batches of a stream: give 'history', a"
+            " folder or a URI, instead of the tables"
+        )
+    return streams, {table: frame for table, frame in frames.items() if table not in streams}
+
+
+def _polled(
+    spark: "SparkSession", history: str, read: FilesRead | None, follower: Follower
+) -> GrowingFolder | ServedFiles:
+    """A folder, or a lake, is read here; of a URI the server knows the files."""
+    if read is None:
+        return ServedFiles(spark, history, follower.left)
+    folder = GrowingFolder(Path(history), follower.left)
+    read.left = folder.left
+    return folder
 
 
 def _rows_of(spark: "SparkSession", history: str) -> "DataFrame":

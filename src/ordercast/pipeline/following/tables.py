@@ -3,7 +3,7 @@
 One query has one order of batches: so the rows of all tables come in it, told apart by a column.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from ordercast.history.reader import arrow_rows, check_epoch, check_event
+from ordercast.history.reader import arrow_rows, check_epoch, check_event, refuse_partition
 from ordercast.history.rows import History
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLE, FILE = "table_name", "file_path"
+_FILES: Mapping[str, str] = {"recursiveFileLookup": "true", "pathGlobFilter": "*.parquet"}
 
 files_per_batch = 64
 """Of each table, at most."""
@@ -33,14 +34,25 @@ files_per_batch = 64
 def read_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:
     """The tables of a folder or URI, as streams of their files. A column names the file."""
     frames = {}
-    for name, table in TABLES.items():
-        columns = [t.StructField(column.name, OURS[column.type]) for column in table.columns]
-        reader = spark.readStream.schema(t.StructType(columns))
-        reader = reader.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+    for name in TABLES:
+        reader = spark.readStream.schema(_schema(name)).options(**_FILES)
         reader = reader.option("maxFilesPerTrigger", str(files_per_batch))
-        frame = reader.parquet(f"{history.rstrip('/')}/{name}")
-        frames[name] = frame.withColumn(FILE, f.col("_metadata.file_path"))
+        frames[name] = _with_files(reader.parquet(f"{history.rstrip('/')}/{name}"))
     return frames
+
+
+def read_files(spark: "SparkSession", table: str, places: Sequence[str]) -> "DataFrame":
+    """Some files or folders of a table. A column names the file."""
+    return _with_files(spark.read.schema(_schema(table)).options(**_FILES).parquet(*places))
+
+
+def _schema(table: str) -> t.StructType:
+    columns = [t.StructField(column.name, OURS[column.type]) for column in TABLES[table].columns]
+    return t.StructType(columns)
+
+
+def _with_files(frame: "DataFrame") -> "DataFrame":
+    return frame.withColumn(FILE, f.col("_metadata.file_path"))
 
 
 def as_one(frames: Mapping[str, "DataFrame"]) -> "DataFrame":
@@ -70,6 +82,23 @@ def as_history(data: Any) -> History:
     for epoch in history.epochs:
         check_epoch(epoch, "epochs")
     return history
+
+
+def refuse_partitions(data: Any) -> None:
+    """A column of a batch that is only in the names of folders, as Hive writes it, would be lost:
+    Spark reads it as null. Raises ConfigError."""
+    if FILE not in data.column_names:
+        return
+    pairs = data.select([TABLE, FILE]).group_by([TABLE, FILE]).aggregate([]).to_pylist()
+    for pair in pairs:
+        path = unquote(pair[FILE])
+        columns = [c.name for c in TABLES[pair[TABLE]].columns if c.optional]
+        for name in columns:
+            if f"/{name}=" not in path or name in UNUSED:
+                continue
+            own = data.filter(pc.equal(data[FILE], pair[FILE]))
+            if name not in own.column_names or own[name].null_count == own.num_rows:
+                refuse_partition(path.split("/"), name, path)
 
 
 def files_of(data: Any, folder: Path) -> dict[str, set[str]]:

@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ordercast.history.lake import Lake, read_lake, still_at
-from ordercast.history.reader import present_columns, require_history, table_files
+from ordercast.history.reader import (
+    present_columns,
+    refuse_partition,
+    require_history,
+    table_files,
+)
 from ordercast.history.rows import ROLLBACK as ROLLBACK_EVENT
 from ordercast.history.schema import arrow, parquet
 from ordercast.history.tables import TABLES
@@ -229,6 +234,8 @@ def _read(path: Path, columns: list[str], run: str | None) -> Any:
     for name in columns:
         if name not in data.column_names:
             raise ConfigError(f"{path}: field {name!r} is missing")
+    if not has_runs:
+        refuse_partition(path.parts, "run", path)
     return data if not has_runs else data.filter(_of_run(path, data["run"], run, pc))
 
 

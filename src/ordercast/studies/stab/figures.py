@@ -1,6 +1,6 @@
 """The figures of [STAB], from results alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ordercast.core.stability.protocols import PROTOCOLS
@@ -19,6 +19,7 @@ from ordercast.studies.figures import (
 )
 from ordercast.studies.reproduction import Spot, curve, values
 from ordercast.studies.stab.printed import (
+    KINDS_ON_HOPS,
     MESSAGES_ON_HOPS,
     PROCESSED_BY_THE_FIRST,
     RATIOS,
@@ -83,9 +84,12 @@ def by_formula(results: Results, formula: Formula) -> list[Spot]:
     return [Spot(shape.n, formula(shape), 0.0) for shape in sorted(trees, key=lambda s: s.n)]
 
 
-def draw_printed(ax: "Axes", spots: Sequence[Spot], protocol: str) -> None:
-    """An open ring: what was measured lies inside it where it is equal."""
-    draw_line(ax, spots, ls="none", marker="o", ms=10, mfc="none", mew=1.0, color=COLOURS[protocol])
+def draw_printed(ax: "Axes", spots: Sequence[Spot], protocol: str, name: str = "") -> None:
+    """An open ring: what was measured lies inside it where it is equal. `name`: in the legend."""
+    draw_line(
+        ax, spots, ls="none", marker="o", ms=10, mfc="none", mew=1.0, color=COLOURS[protocol],
+        label=name or None,
+    )  # fmt: skip
 
 
 def _name_rings(ax: "Axes") -> None:
@@ -120,6 +124,11 @@ def kinds_figure(results: Results) -> "Figure":
             spots = [s for s in complete(results, f"on_hops_{kind}", protocol) if s.y]
             if spots:
                 draw(ax, spots, protocol)
+            if protocol in KINDS_ON_HOPS[kind]:
+                printed = by_formula(results, KINDS_ON_HOPS[kind][protocol])
+                draw_printed(ax, printed, protocol, "" if spots else f"{protocol}: only printed")
+        if kind == "start":
+            _name_rings(ax)
         title(ax, f"{kind.upper()} on all hops")
         label(ax, "members", "messages" if kind == "start" else "")
     for ax in axes:
@@ -143,10 +152,12 @@ def messages_figure(results: Results) -> "Figure":
     return figure
 
 
-def pairs_figure(measure: str, unit: str, what: str) -> Draw:
+def pairs_figure(
+    measure: str, unit: str, what: str, printed: Mapping[str, Formula] | None = None
+) -> Draw:
     """Figures 7 and 10: a basic protocol and the structured one that belongs to it. Where there are
     random trees, a second row has each of them beside the complete tree of its size: on the axes of
-    the first, most lie on the line."""
+    the first, most lie on the line. `printed`: formulas of the paper, drawn as rings."""
 
     def draw_pairs(results: Results) -> "Figure":
         drawn = bool(random_spots(results, measure, "coordp"))
@@ -154,11 +165,13 @@ def pairs_figure(measure: str, unit: str, what: str) -> Draw:
         for ax, letter, pair in zip(axes, "ABC", _PAIRS, strict=False):
             for protocol in pair:
                 draw_protocol(ax, results, measure, protocol)
-            ax.set_ylim(bottom=0)
-            ax.set_xlim(left=0)
-            _grouped_thousands(ax)
+                if printed is not None:
+                    draw_printed(ax, by_formula(results, printed[protocol]), protocol)
+            if printed is not None and letter == "A":
+                _name_rings(ax)
             title(ax, f"({letter}) {what}: {pair[0]} and {pair[1]}")
             label(ax, "members", unit)
+            _log_log(ax)  # the structured one would lie on a linear axis
             legend(ax)
         for ax, letter, pair in zip(axes[3:], "ABC", _PAIRS, strict=False):
             for protocol in pair:

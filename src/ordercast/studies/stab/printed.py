@@ -1,4 +1,4 @@
-"""What [STAB] prints: Table 1's formulas, Table 4's totals and §5.4.2's ratios of round trips."""
+"""What [STAB] prints: the formulas of Tables 1 and 4, and §5.4.2's ratios of round trips."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -71,3 +71,19 @@ MESSAGES_ON_HOPS: Mapping[str, Formula] = {
     "s_train": lambda s: s_train_acks(s) + 2 * s.n - 2,
 }
 """Table 4, by protocol: the exact totals, drawn in Figure 6."""
+
+
+def _multicast(s: TreeShape) -> float:
+    """Once over every link."""
+    return s.n - 1
+
+
+KINDS_ON_HOPS: Mapping[str, Mapping[str, Formula]] = {
+    "start": {"coordp": _multicast, "train": lambda _: 1, "s_coordp": _multicast,
+              "s_train": _multicast},
+    "ack": {"coordp": coordp_acks, "train": lambda s: train_hops(s) - 1, "s_coordp": _multicast,
+            "s_train": s_train_acks},
+    "info": {"coordp": _multicast, "full_dist": lambda s: s.n * (s.n - 1), "train": train_hops,
+             "s_coordp": _multicast, "s_train": _multicast},
+}  # fmt: skip
+"""Table 4, by kind of message and protocol. It gives Train a START (errata STAB-3)."""
