@@ -231,8 +231,13 @@ def test_the_papers_are_listed_and_a_figure_is_no_way_to_other_files(page: Serve
 
 def in_making(line: str, held: threading.Event, said: list[str]) -> Dashboard:
     """A dashboard whose run goes on when it is let go."""
+
+
+    def wait(_: str) -> None:
+        held.wait()
+
     shown = dashboard()
-    shown.making = RunInMaking(*parse_line(line), lambda _: held.wait() and None, said.append)
+    shown.making = RunInMaking(*parse_line(line), wait, said.append)
     shown.sampler = Sampler(shown.making)
     return shown
 

@@ -511,7 +511,7 @@ def test_one_that_is_retired_starts_beside_another_whose_name_differs_by_case() 
 # --- voters, stores, incarnations -----------------------------------------------------------------
 
 
-def stores_after(*some: EpochRecord) -> dict[str, int]:
+def stores_after(*some: EpochRecord) -> Mapping[str, int]:
     log = VotersLog("ab")
     log.write(1, [Entry(1, record) for record in some])
     return log.stores()

@@ -53,7 +53,7 @@ NEEDS: list[tuple[frames.ClientFrame, list[str]]] = [
     (frames.ReaderReset(1, "r", None), ["admin:*"]),
     (frames.ReaderRemoval(1, "r"), ["admin:*"]),
     (frames.CopyRequest(1), ["admin:*"]),
-    (frames.PieceRequest(1, 0), ["admin:*"]),
+    (frames.CopyPiece(1, 0), ["admin:*"]),
     (frames.Change(1, "c", (JoinGroup("alpha", "c"),)), ["admin:alpha"]),
     (
         frames.Change(1, "c", (JoinGroup("alpha", "c"), JoinGroup("beta", "c"))),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ordercast.model.errors import ConfigError, Error
-from ordercast.net.admin.frames import PIECE_BYTES, CopyRequest, PieceRequest
+from ordercast.net.admin.frames import PIECE_BYTES, CopyPiece, CopyRequest
 from ordercast.net.client.client import Client
 from ordercast.net.client.store_fetch import fetch_store
 from ordercast.net.daemon import store_copies
@@ -23,7 +23,7 @@ async def begin(client: Client) -> None:
 
 async def piece(client: Client, offset: int) -> bytes:
     number = client._next_id()
-    return await client._ask(number, PieceRequest(number, offset))
+    return await client._ask(number, CopyPiece(number, offset))
 
 
 async def ask_for_too_much(running: Served, client: Client) -> None:

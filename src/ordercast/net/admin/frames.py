@@ -260,7 +260,7 @@ class CopyRequest(Packed, frozen=True, tag=21):
     id: Ordinal
 
 
-class PieceRequest(Packed, frozen=True, tag=22):
+class CopyPiece(Packed, frozen=True, tag=22):
     """The bytes of the copy from `offset` on, `PIECE_BYTES` at most. At its end the answer is
     empty, and the copy is gone."""
 
@@ -290,7 +290,7 @@ ClientFrame: TypeAlias = (
     | TimesRequest
     | SendOnce
     | CopyRequest
-    | PieceRequest
+    | CopyPiece
 )
 
 
@@ -342,7 +342,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     takes_stamps: bool = False  # it takes `SendOnce`
     marks: tuple[tuple[Group, int], ...] = ()  # as in `GroupMarks`
     cuts_requests: bool = False  # with a batch whose end it cuts off
-    copies: bool = False  # it takes `CopyRequest` and `PieceRequest`
+    copies: bool = False  # it takes `CopyRequest` and `CopyPiece`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):
@@ -661,7 +661,7 @@ def too_new(frame: ClientFrame, welcome: Welcome) -> str:
     ask again and again. "": nothing."""
     if isinstance(frame, IdMarkRequest) and not welcome.takes_ids:
         return "ids"
-    if isinstance(frame, CopyRequest | PieceRequest) and not welcome.copies:
+    if isinstance(frame, CopyRequest | CopyPiece) and not welcome.copies:
         return "backups of clients"
     if welcome.produces:
         return ""

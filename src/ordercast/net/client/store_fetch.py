@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from ordercast.model.errors import Error
-from ordercast.net.admin.frames import PIECE_BYTES, CopyRequest, PieceRequest
+from ordercast.net.admin.frames import PIECE_BYTES, CopyPiece, CopyRequest
 from ordercast.net.client.client import Client
 
 AHEAD: Final = 4  # pieces that are asked for before the first of them is there
@@ -29,7 +29,7 @@ async def fetch_store(
 
     def ask(offset: int) -> "asyncio.Task[bytes]":
         piece = client._next_id()
-        return asyncio.create_task(client._ask(piece, PieceRequest(piece, offset)))
+        return asyncio.create_task(client._ask(piece, CopyPiece(piece, offset)))
 
     pieces: deque[asyncio.Task[bytes]] = deque()
     offsets = iter(range(0, size, PIECE_BYTES))

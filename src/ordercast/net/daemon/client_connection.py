@@ -20,6 +20,7 @@ from ordercast.net.admin.frames import (
     ClientHello,
     Confirm,
     ConfirmRead,
+    CopyPiece,
     CopyRequest,
     Credit,
     DaemonRefusal,
@@ -28,7 +29,6 @@ from ordercast.net.admin.frames import (
     Follow,
     GroupMarks,
     IdMarkRequest,
-    PieceRequest,
     Produce,
     ReaderRemoval,
     ReaderReset,
@@ -78,7 +78,7 @@ Question: TypeAlias = (
     | IdMarkRequest
     | TimesRequest
     | CopyRequest
-    | PieceRequest
+    | CopyPiece
 )
 """A frame that is answered by its id."""
 
@@ -389,7 +389,7 @@ class ClientConnection:
                 body = msgspec.json.encode(await self._times(frame.start))
             elif isinstance(frame, CopyRequest):
                 body = msgspec.json.encode(await self.desk.copies.begin(self.wire))
-            elif isinstance(frame, PieceRequest):
+            elif isinstance(frame, CopyPiece):
                 body = await self.desk.copies.piece(self.wire, frame.offset)
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)

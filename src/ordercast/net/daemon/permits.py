@@ -10,11 +10,11 @@ from ordercast.net.admin.frames import (
     Change,
     ClientFrame,
     Confirm,
+    CopyPiece,
     CopyRequest,
     DigestRequest,
     Follow,
     IdMarkRequest,
-    PieceRequest,
     Produce,
     ReaderRemoval,
     ReaderReset,
@@ -52,7 +52,7 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
         return [(READ, frame.group)]
     if isinstance(frame, Follow):
         return [(READ, group) for group in frame.groups or ()]
-    if isinstance(frame, ReaderReset | ReaderRemoval | CopyRequest | PieceRequest):
+    if isinstance(frame, ReaderReset | ReaderRemoval | CopyRequest | CopyPiece):
         return [(ADMIN, EVERY)]
     if isinstance(frame, Change):
         return needed_for(frame.edits)
