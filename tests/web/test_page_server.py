@@ -232,7 +232,6 @@ def test_the_papers_are_listed_and_a_figure_is_no_way_to_other_files(page: Serve
 def in_making(line: str, held: threading.Event, said: list[str]) -> Dashboard:
     """A dashboard whose run goes on when it is let go."""
 
-
     def wait(_: str) -> None:
         held.wait()
 

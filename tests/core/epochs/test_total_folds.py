@@ -1,7 +1,7 @@
 """No record that keeps the rules of the wire stops a site: what makes no sense has no effect but an
 outcome, at all sites alike; also not the manager, and not a restart."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
