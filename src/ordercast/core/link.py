@@ -49,10 +49,6 @@ Take: TypeAlias = Callable[[Site, int, Item], bool]
 _LIGHT = 16_384  # a frame of more bytes takes no rider
 
 
-# Of lanes that were never used, which are most: a deque of its own would take 760 bytes for each.
-_NO_ITEMS: deque[Item] = deque(maxlen=0)
-
-
 class Outgoing:
     """The sending end of a lane: items that are queued for the peer or under way."""
 
@@ -62,7 +58,7 @@ class Outgoing:
     )  # fmt: skip
 
     def __init__(self, wait: int) -> None:
-        self.items = _NO_ITEMS  # numbers done+1 … last
+        self.items: deque[Item] = deque()  # numbers done+1 … last
         self.done = self.got = self.sent = self.last = 0
         self.weight = 0  # bytes sent and not done
         self.restored = 0  # how many items a restart brought back, done or not
@@ -185,12 +181,6 @@ class Incoming:
 class Link:
     """`boot` is ours; the peer's is learned from its frames."""
 
-    __slots__ = (
-        "_again", "_counts", "_data_at", "_repairs", "_rewind", "ack_at", "anew", "armed",
-        "blocked", "boot", "congested", "incoming", "limits", "linger_at", "lost", "outgoing",
-        "peer", "peer_boot", "repair_at", "resend_at", "timing", "unstored", "up_early", "urgent",
-    )  # fmt: skip
-
     def __init__(
         self,
         peer: Site,
@@ -234,8 +224,6 @@ class Link:
     def push(self, lane: int, item: Item) -> int:
         """Queue an item. Returns how many items are not done on that lane."""
         out = self.outgoing[lane]
-        if out.items is _NO_ITEMS:
-            out.items = deque()
         out.items.append(item)
         out.last += 1
         return out.last - out.done
