@@ -297,8 +297,8 @@ def session_settings(
         settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        return settings | conf
-    return settings | conf | shipped(conf, os.environ.get("PYSPARK_PYTHON"))
+        return {**settings, **conf}
+    return {**settings, **conf, **shipped(conf, os.environ.get("PYSPARK_PYTHON"))}
 
 
 def _settings(scratch: str, memory: str) -> dict[str, str]:
