@@ -53,8 +53,8 @@ def test_the_name_of_the_executors_python_means_the_drivers_own_at_the_driver(
     code = "import sys; print(sys.prefix)"
     said = subprocess.run([str(found), "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == sys.prefix
-    by_path = python_of("/opt/own/python", tmp_path)
-    assert by_path == {"PYSPARK_PYTHON": "/opt/own/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
+    by_path = python_of("/usr/own/python", tmp_path)
+    assert by_path == {"PYSPARK_PYTHON": "/usr/own/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 @pytest.mark.parametrize("master", ["spark://m:7077", "yarn", "k8s://https://m:6443"])

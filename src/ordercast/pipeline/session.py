@@ -298,7 +298,7 @@ def session_settings(
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         return {**settings, **conf}
-    return {**settings, **conf} | shipped(conf, os.environ.get("PYSPARK_PYTHON"))
+    return {**settings, **conf, **shipped(conf, os.environ.get("PYSPARK_PYTHON"))}
 
 
 def _settings(scratch: str, memory: str) -> dict[str, str]:
