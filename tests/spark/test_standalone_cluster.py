@@ -1,8 +1,8 @@
 """The pipeline on a standalone master with two workers whose Python has nothing of ours.
 
-Package and dependencies are shipped. An executor is killed in the middle of a sweep and of an
-audit, and a whole worker in the middle of a reproduction; results are byte-identical. The source is
-found by its name, and a lake is followed.
+Package and dependencies are shipped. An executor is killed in the middle of a sweep and of a
+reproduction, and a whole worker in the middle of an audit; results are byte-identical. The source
+is found by its name, and a lake is followed.
 """
 
 import json
@@ -63,12 +63,12 @@ def first_wave(done, wanted):
 def first_wave_of_figure(_name, done, wanted):
     if not in_figure:
         assert done < wanted, "the reproduction is over already"
-        in_figure.append(kill(family(second)))
+        in_figure.append(kill(family(second)[:-1]))
 
 class Killer(logging.Handler):
     def emit(self, record):
         if record.getMessage() == "looking for cuts":
-            in_audit.append(kill(family(first)[:-1]))
+            in_audit.append(kill(family(second)))
 
 def own():
     import own_module, sys
@@ -89,10 +89,12 @@ def read_by_name():
     found = spark.read.format("ordercast").option("includeHeaders", "true").load(f"{folder}/h")
     columns = ("site", "position", "attempt", "epoch", "group_name", "origin", "seq", "sent_ns")
     plain = spark.read.parquet(f"{folder}/h/deliveries").select(*columns).collect()
-    row = found.where("site = 'b' and position = 7").first()
+    rows = found.collect()
+    (row,) = [row for row in rows if (row.site, row.position) == ("b", 7)]
     told = [row["kind"], row["payload"], bytes(row["headers"]["t"]).decode(),
             row["sent_at"].microsecond]
-    return [sorted(found.select(*columns).collect()) == sorted(plain), len(plain), told]
+    same = sorted(tuple(row[name] for name in columns) for row in rows)
+    return [same == sorted(map(tuple, plain)), len(plain), told]
 
 def followed():
     query = follow(spark, folder / "lake", checkpoint=folder / "state", once=True)
@@ -167,8 +169,8 @@ def test_a_bare_cluster_that_loses_processes_gives_the_same_bytes(tmp_path: Path
     assert told["ok"]
     in_sweep, in_figure, in_audit = told["killed"]
     assert [count >= 1 for count in in_sweep] == [True]  # an executor
-    assert [count >= 2 for count in in_figure] == [True]  # a worker and its executor
-    assert [count >= 1 for count in in_audit] == [True]  # the other executor, again
+    assert [count >= 1 for count in in_figure] == [True]  # the other one
+    assert [count >= 1 for count in in_audit] == [True]  # a worker, and its executor if it is there
     sweep(None, parse_spec(SPEC, source="s.toml"), here, audited=False)
     for name in ("results.csv", "results.parquet", "table.csv", "runs.parquet"):
         assert (out / name).read_bytes() == (here / name).read_bytes(), name

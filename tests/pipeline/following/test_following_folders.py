@@ -190,6 +190,9 @@ def test_what_is_not_a_growing_history_is_refused_in_one_line(tmp_path: Path) ->
         next(follow_folder(growing.folder, checkpoint=tmp_path / "bad"))
     with pytest.raises(ConfigError, match="there is no such folder"):
         GrowingFolder(tmp_path / "nothing")
+    of_spark = {"": {"append": [3]}}  # what a query over a lake keeps: all would be read again
+    with pytest.raises(ConfigError, match="is of a streaming query over this lake"):
+        GrowingFolder(growing.folder, of_spark)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,6 @@ def test_what_is_not_a_growing_history_is_refused_in_one_line(tmp_path: Path) ->
         (["--follow", "--run", "r"], "--run cannot be had with --follow"),
         (["--follow", "--engine", "memory", "--memory", "1g"], "--memory needs --engine spark"),
         (["--follow", "--every", "0"], "--every: '0' is not"),
-        (["--follow", "--remote", "sc://x"], "--follow: not with Spark Connect"),
     ],
 )
 def test_options_that_do_not_go_together_are_told(
