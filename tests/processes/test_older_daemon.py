@@ -12,6 +12,7 @@ import pytest
 from ordercast.model.epochs import AddProducer
 from ordercast.model.errors import Error
 from ordercast.net.client.client import Client, connect
+from ordercast.net.client.store_fetch import fetch_store
 from support.clusters.processes import write_cluster
 from support.clusters.upgrades import first_commit, has_commit, has_history, source_of
 from support.harness.loops import in_loop
@@ -31,6 +32,7 @@ ASKED: dict[str, Callable[[Client], Awaitable[object]]] = {
     "ReaderRemoval": lambda client: client.remove_reader("r"),
     "Follow": lambda client: anext(client.deliveries(reader="r", groups=["alpha"])),
     "ids": lambda client: client.id_mark("alpha"),
+    "backups of clients": lambda client: fetch_store(client, Path(os.devnull)),
 }
 
 
