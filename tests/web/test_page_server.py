@@ -229,10 +229,14 @@ def test_the_papers_are_listed_and_a_figure_is_no_way_to_other_files(page: Serve
         assert page.get(f"/api/papers/{name}.png").status in (400, 404)
 
 
+def wait_for(held: threading.Event) -> None:
+    held.wait()
+
+
 def in_making(line: str, held: threading.Event, said: list[str]) -> Dashboard:
     """A dashboard whose run goes on when it is let go."""
     shown = dashboard()
-    shown.making = RunInMaking(*parse_line(line), lambda _: held.wait() and None, said.append)
+    shown.making = RunInMaking(*parse_line(line), lambda _: wait_for(held), said.append)
     shown.sampler = Sampler(shown.making)
     return shown
 

@@ -84,7 +84,9 @@ def test_an_oversize_frame_is_refused_at_its_header(step: int) -> None:
     data = encode_frame(LARGE)
     splitter = FrameSplitter(limit=len(data) - 1)
     assert feed_in_steps(splitter, data[: HEADER_BYTES - 1], step) == []
-    with pytest.raises(FrameError, match=f"frame of {len(data)} bytes, at most {len(data) - 1}"):
+    with pytest.raises(
+        FrameError, match=f"frame of {len(data):,} bytes, at most {len(data) - 1:,}"
+    ):
         splitter.feed(data[HEADER_BYTES - 1 :][:step])
     assert splitter.held == 0
     assert feed_in_steps(FrameSplitter(limit=len(data)), data, 1_000) == [LARGE]
