@@ -287,7 +287,7 @@ def test_a_follower_that_claims_more_entries_than_there_are_is_refused() -> None
     manager = leader()
     manager.raft.propose(0, Voters((("a", 1), ("b", 2))))
     answer = Appended(manager.raft.term, True, 10**6, 2, 1)
-    with pytest.raises(PeerMistake, match="it has 1000000 entries"):
+    with pytest.raises(PeerMistake, match="it has 1,000,000 entries"):
         manager.raft.receive(0, "b", answer)
 
 

@@ -88,7 +88,7 @@ def test_lines_add_up_and_each_counts_for_its_own_subjects_acts_and_groups() -> 
         ({"client:x": ["sent:*"]}, "did you mean 'send'"),
         ({"client:x": ["send:"]}, "write send:GROUP"),
         ({"client:x": ["send:a b"]}, "write send:GROUP"),
-        ({f"client:{n}": [] for n in range(1_001)}, "1001 lines"),
+        ({f"client:{n}": [] for n in range(1_001)}, "1,001 lines"),
     ],
 )
 def test_mistakes_in_the_table_are_one_line(table: dict[str, Any], said: str) -> None:

@@ -191,7 +191,7 @@ def test_a_retention_may_be_a_size() -> None:
         ("[groups]", "[limits]\nwindow_messages = 0\n[groups]", "limits.window_messages: 0 is"),
         ("[groups]", "[limits]\nwindow_bytes = '1XB'\n[groups]", "'1XB' is not a size"),
         ("[groups]", "[limits]\nwindow_bytes = 10\n[groups]", "10 is below message_bytes"),
-        ("[groups]", "[limits]\nmessage_bytes = '1GB'\n[groups]", "1000000000 is above"),
+        ("[groups]", "[limits]\nmessage_bytes = '1GB'\n[groups]", "1,000,000,000 is above"),
         ("[groups]", "[limits]\nretention = 'ever'\n[groups]", "'ever' is not a retention"),
         ("[groups]", "[limits]\nreader_age = 7\n[groups]", "limits.reader_age: 7 is not a time"),
         ("[groups]", "[limits]\nreader_bytes = 0\n[groups]", "limits.reader_bytes: 0 is too small"),

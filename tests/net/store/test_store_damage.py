@@ -259,7 +259,7 @@ def test_a_store_of_another_site_or_cluster_or_version_is_refused(tmp_path: Path
     assert "belongs to cluster 'c', not 'd'" in refusal(path, cluster="d")
     edit(path, "PRAGMA user_version = 9")
     assert refusal(path) == (
-        f"{path}: is a store of format 9, this program knows 3 to 7: it was written by a"
+        f"{path}: is a store of format 9, this program knows 3 to 7; it was written by a"
         " newer release, run that one"
     )
 
