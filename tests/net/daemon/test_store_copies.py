@@ -54,7 +54,8 @@ async def test_a_client_fetches_a_whole_copy_while_the_site_runs_and_others_wait
     async with served(tmp_path, {"alpha": ["a"]}) as running:
         async with running.connect("a") as one, running.connect("a") as other:
             for number in range(30):
-                await (await one.multicast("alpha", bytes(50_000) + b"%d" % number)).stable()
+                await one.multicast("alpha", bytes(50_000) + b"%d" % number)
+            await one.flush("stable")
             with pytest.raises(Error, match="there is no copy of the store for this connection"):
                 await piece(one, 0)
             await begin(one)
