@@ -35,8 +35,9 @@ added and have a store here. Sites of which this directory has nothing (they run
 other machines) are asked at their addresses for clients, with the certificate of a
 site that is here, or shown as 'elsewhere'; those that have left as 'retired'. With a
 context all sites of the cluster are asked, from any machine. The exit code is 1 when
-a site that is not elsewhere does not answer or is not healthy, and when the directory
-has nothing of the cluster at all; then the last line says where it is."""
+a site that is not elsewhere does not answer or is not healthy, and when nothing is
+known: no site answers, and the directory has nothing of the cluster. If it has
+nothing, the last line says so, and where it is."""
 
 EXAMPLE = """\
 example:
@@ -83,18 +84,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdict(place: Destination, found: dict[str, dict[str, Any]]) -> int:
+    well = all(site["state"] in _WELL for site in found.values())
     if isinstance(place, LocalDestination) and not _anything(place):
         cluster, directory = place.cluster, place.directory
         told = elsewhere(cluster, directory) or "; --dir, ORDERCAST_DIR or 'dir' names another one"
         complain(f"looked in {directory.absolute()}: nothing of cluster {cluster.name!r}{told}")
-        return INCOMPLETE
-    well = all(site["state"] in _WELL for site in found.values())
+        well = well and any("position" in site for site in found.values())
     return GOOD if well else INCOMPLETE
 
 
 def _anything(place: LocalDestination) -> bool:
-    """Whether the directory has something of the cluster. That sites answer from elsewhere does not
-    count: whoever meant this directory must hear that it is the wrong one."""
+    """Whether the directory has something of the cluster. Whoever meant this directory must hear
+    that it is the wrong one, also if sites answer from elsewhere."""
     from ordercast.net.cluster.processes import is_known, sites_here
 
     here = sites_here(place.cluster, place.directory)
