@@ -5,12 +5,15 @@ reproduction, and a whole worker in the middle of an audit; results are byte-ide
 is found by its name, and a lake is followed.
 """
 
+import csv
 import json
 import os
+import struct
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
@@ -18,8 +21,11 @@ from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.net.export.appending import append
 from ordercast.pipeline import parse_spec, sweep
+from ordercast.pipeline.sweeps.results import read_results
 from ordercast.studies import reproduce
-from support.cases.small_graph import small_graph
+from ordercast.web import papers
+from support.cases.small_graphs import small_graphs
+from support.harness.browser import browsing, listen
 from support.harness.spark_cluster import spark_cluster
 from support.stores.exporting import Cluster
 
@@ -40,7 +46,7 @@ messages = 40
 DRIVER = """
 import json, logging, sys
 from pathlib import Path
-from support.cases.small_graph import small_graph
+from support.cases.small_graphs import small_graphs
 from support.harness.spark_cluster import family, kill
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import follow, open_session, parse_spec, sweep
@@ -108,8 +114,8 @@ conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
 with open_session("cluster", master=master, memory="512m", conf=conf, brief=True) as spark:
     done = sweep(spark, parse_spec(spec, source="s.toml"), out, audited=False, partitions=8,
                  progress=first_wave)
-    reproduce(spark, [small_graph()], folder / "figures", quick=True,
-              progress=first_wave_of_figure)
+    drawn = reproduce(spark, small_graphs(), folder / "figures", quick=True,
+                      progress=first_wave_of_figure)
     audits.ROWS_AT_DRIVER = 0  # Spark divides the tables, however few rows they have
     logger = logging.getLogger("ordercast.pipeline.audit")
     logger.setLevel(logging.INFO)
@@ -120,6 +126,8 @@ with open_session("cluster", master=master, memory="512m", conf=conf, brief=True
     told = {"ok": done.ok, "killed": [in_sweep, in_figure, in_audit], "audit": found.as_json(),
             "source": read_by_name(), "lake": followed(), "programs": programs(first)}
     told["own"] = spark.range(1).select(functions.udf(own)().alias("own")).first().own
+    told["figures"] = [[one.points, one.runs, one.failed, one.results.as_frame(spark).count()]
+                       for one in drawn]
     told["preflight"] = preflight(folder / "lonely")
     print(json.dumps(told))
 """
@@ -145,6 +153,79 @@ def prepare(folder: Path) -> None:
     python = folder / "bare" / "bin" / "python"
     (folder / "lonely").write_text(LONELY.format(python=python), encoding="utf-8")
     (folder / "lonely").chmod(0o755)
+
+
+def size_of(picture: Path) -> tuple[int, int]:
+    """Width and height in pixels, from the header of a PNG file."""
+    data = picture.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
+
+
+def look_at(index: Path) -> None:
+    """In Chromium, also as narrow as a telephone: all papers, every figure, nothing cut off."""
+    complaints: list[str] = []
+    with browsing() as browser:
+        page = browser.new_page()
+        listen(page, complaints)
+        page.goto(index.as_uri())
+        text = page.inner_text("body")
+        assert [name for name in ("[GS]", "[SWAP]", "[TOM]", "[STAB]") if name not in text] == []
+        shown = page.evaluate("[...document.images].map(each => each.naturalWidth)")
+        assert len(shown) == 2
+        assert min(shown) > 500
+        for width in (1_280, 390):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert complaints == []
+
+
+def judge_figures(folder: Path, here: Path, told: Any) -> None:
+    """Tables, figures and page, made on the cluster; the same by processes; and taken up again."""
+    first, third = reproduce(None, small_graphs(), here, quick=True)
+    for name in ("gs-graph1", "gs-graph3"):
+        for ending in ("csv", "parquet", "png", "svg", "pdf"):
+            file = f"{name}.{ending}"
+            assert (folder / file).read_bytes() == (here / file).read_bytes(), file
+    assert [each[:3] for each in told] == [[6, 36, []], [6, 36, []]]
+    assert [each[3] for each in told] == [len(each.results.rows) for each in (first, third)]
+
+    rows = list(csv.DictReader((folder / "gs-graph1.csv").read_text().splitlines()))
+    assert list(rows[0]) == [
+        "sites", "groups", "size", "protocol", "measure", "mean", "ci95", "runs", "error", "seed",
+    ]  # fmt: skip
+    depths = [row for row in rows if row["measure"] == "depth_mean"]
+    assert len(depths) == 6
+    assert {row["protocol"] for row in depths} == {"propagation"}
+    assert all(float(row["mean"]) >= 1 and float(row["ci95"]) >= 0 for row in depths)
+    assert {row["runs"] for row in rows} == {"6"}
+    assert len(read_results(folder / "gs-graph1.parquet").rows) == len(rows)
+
+    width, height = size_of(folder / "gs-graph1.png")
+    assert width > 1000
+    assert height > 500
+    page = (folder / "index.html").read_text()
+    for name in ("gs-graph1", "gs-graph3"):
+        assert f'<img src="{name}.png"' in page
+    for finding in (*first.findings, *third.findings):
+        assert f'class="mark {finding.verdict}"' in page
+    shown = {one["name"]: one for one in papers.listed(folder)["papers"]}  # on the web page
+    said = [finding["measured"] for finding in shown["gs-graph1"]["findings"]]
+    assert said == [finding.measured for finding in first.findings]
+    assert shown["gs-graph1"]["figure"]
+    assert "36 runs" in shown["gs-graph1"]["run"]
+    assert papers.figure(folder, "gs-graph1") == folder / "gs-graph1.png"
+    assert not shown["gs-graph2"]["findings"]
+    look_at(folder / "index.html")
+
+    waves = list((folder / "rows" / "gs-forests" / "rows").iterdir())
+    before = (folder / "gs-graph1.csv").read_bytes()
+    (folder / "gs-graph1.csv").unlink()
+    reproduce(None, small_graphs()[:1], folder, quick=True)
+    assert (folder / "gs-graph1.csv").read_bytes() == before
+    assert list((folder / "rows" / "gs-forests" / "rows").iterdir()) == waves  # nothing was run
+    assert (folder / "index.html").read_text() == page  # what was there stays
 
 
 def test_a_bare_cluster_that_loses_processes_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -174,10 +255,7 @@ def test_a_bare_cluster_that_loses_processes_gives_the_same_bytes(tmp_path: Path
     sweep(None, parse_spec(SPEC, source="s.toml"), here, audited=False)
     for name in ("results.csv", "results.parquet", "table.csv", "runs.parquet"):
         assert (out / name).read_bytes() == (here / name).read_bytes(), name
-    reproduce(None, [small_graph()], here / "figures", quick=True)
-    for name in ("gs-graph1.csv", "gs-graph1.parquet"):
-        made = (tmp_path / "figures" / name).read_bytes()
-        assert made == (here / "figures" / name).read_bytes(), name
+    judge_figures(tmp_path / "figures", here / "figures", told["figures"])
     expected = check_history(read_history(here / "history")).as_json()
     assert {**told["audit"], "seconds": 0} == {**expected, "seconds": 0}
     assert told["source"] == [True, 1_000, ["delivery", None, "hi", 7]]  # as Spark reads the files
