@@ -161,7 +161,7 @@ def test_the_longest_past_is_taken_by_peers_and_one_more_is_not_sent() -> None:
     p.receive(0, "s", Data(1, 1, UP, 1, (sent,)))
     assert not p.drain().mistakes
     s.receive(0, "p", Data(1, 1, DOWN, 2, (Relay(placed(2, range(PAST - 1, PAST + 1))),)))
-    with pytest.raises(TooLarge, match=f"{PAST + 2} groups and lists"):
+    with pytest.raises(TooLarge, match=f"{PAST + 2:,} groups and lists"):
         s.own.require_past("s")
     assert not s.may_accept("link", ())
 
@@ -191,7 +191,7 @@ def test_a_primary_adds_no_more_than_a_frame_carries() -> None:
     [
         ((("nosuch", 1, ()),), "'nosuch' in a causal past is no group of this epoch"),
         ((("@0123456789abcdef", 1, ("s", "t")),), "no group of this epoch"),
-        (tuple((f"g{n:05}", 1, ()) for n in range(PAST + 1)), f"a causal past of {PAST + 1}"),
+        (tuple((f"g{n:05}", 1, ()) for n in range(PAST + 1)), f"a causal past of {PAST + 1:,}"),
     ],
     ids=["unknown", "list", "long"],
 )

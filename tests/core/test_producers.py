@@ -172,7 +172,7 @@ def test_there_are_so_many_tickets() -> None:
         full = changed(full, f"c{n}", *edits)
     assert len(full.producers) == TICKETS
     after = fold(full, Begin("more", (AddProducer("more", "g"),), ""), build)
-    assert f"{TICKETS} is the limit" in after.outcomes["more"]
+    assert f"{TICKETS:,} is the limit" in after.outcomes["more"]
 
 
 # --- the small model ------------------------------------------------------------------------------

@@ -343,7 +343,7 @@ def test_all_kinds_of_frames_are_carried_and_what_would_be_refused_is_not_sent(
     on_asyncio(main())
     said = [record.message for record in caplog.records]
     assert len(said) == 1
-    told = "b: a frame for it was not sent: ChangeRequest: edits[0].members has 16385"
+    told = "b: a frame for it was not sent: ChangeRequest: edits[0].members has 16,385"
     assert said[0].startswith(told)
 
 

@@ -164,7 +164,7 @@ async def test_what_can_never_be_sent_is_not_fixed(tmp_path: Path) -> None:
         staging = Staging(tmp_path / "staged")
         wrong = [
             (StagedRow("alpah", b"x"), UnknownGroup, r"no group 'alpah' \(did you mean 'alpha'"),
-            (StagedRow("alpha", bytes(3_000_000)), TooLarge, "a row of partition 0 has 3000000"),
+            (StagedRow("alpha", bytes(3_000_000)), TooLarge, "a row of partition 0 has 3,000,000"),
         ]
         for row, kind, said in wrong:
             file = staging.stage(0, 0, iter([row]))

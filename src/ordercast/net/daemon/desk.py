@@ -36,7 +36,7 @@ MOST_CAUSES = 64  # the most causes that are logged
 UNSENT_BYTES = 64 * 1024 * 1024  # the most that waits for a client that does not read
 STOPS = "the daemon stops"
 
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = re.compile(r"\d[\d,]*")
 
 
 class ClientDesk:
