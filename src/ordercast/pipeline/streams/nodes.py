@@ -61,7 +61,7 @@ def client_of(nodes: NodeOptions, door: Door | None, site: Site | None = None) -
     """A client of a site; without a door, of the `nodes` that are given."""
     times = {"start_s": nodes.timeout_s, "patience_s": nodes.timeout_s}
     address = nodes.nodes if door is None else door.address
-    wanted = site if door is None else door.site
+    wanted = site if door is None else door.site or None
     if not is_address(address):
         return connect(nodes.nodes, wanted, nodes.dir, **times)  # type: ignore[arg-type]
     files = {"cert": nodes.cert, "key": nodes.key, "ca": nodes.ca, "secret": nodes.secret}
