@@ -180,7 +180,11 @@ def test_ctrl_c_ends_a_long_verb_at_once(words: str, sign: str, cluster: Daemons
 
 
 def opened(pid: int) -> list[str]:
-    return [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    found = []
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed since
+            found.append(str(each.readlink()))
+    return found
 
 
 def reads(file: str) -> Callable[[int], bool]:

@@ -37,6 +37,7 @@ QUIET_S = 120.0
 TARGETS = ("manager", "asked", "member", "none")
 REFUSED = (UnknownGroup, NotInMajority)  # its group comes later, is gone, or waits for a member
 DOUBT = "it is not known whether this message was accepted"  # of what was sent again
+GONE = "was removed before a member could tell"  # of what was sent through a site that is no member
 
 
 @dataclass
@@ -125,7 +126,7 @@ class ChangedCluster:
                         await receipt.stable()
                     except Error as error:
                         self.told.refused += 1
-                        if DOUBT in str(error):
+                        if DOUBT in str(error) or GONE in str(error):
                             continue
                         self.refused.add(key)
                         if not isinstance(error, REFUSED):

@@ -137,7 +137,7 @@ class RepeatSender:
         was_told = partial(self._was_told, group, requests)
         ask = partial(self._outside.delivered, group, stamp, was_told)
         return self._doubts.follow(
-            receipt, was_told, lambda: expired(group), ask if self._outside.is_open else None
+            receipt, was_told, lambda: self._error(group), ask if self._outside.is_open else None
         )
 
     async def _mark(self, group: Group, ticket: int, stamp: int) -> int:
@@ -152,6 +152,14 @@ class RepeatSender:
             told = await self._outside.ask(group)
         # A group that is crowded tells no mark, but takes what was stamped before.
         return max(mark, told.mark or (0 if told.horizon == LARGEST_NUMBER else told.horizon))
+
+    def _error(self, group: Group) -> Expired:
+        if group in self._core.layout.groups:
+            return expired(group)
+        return Expired(
+            f"group {group!r} was removed before a member could tell what became of a request: it"
+            " is not delivered from now on, and perhaps it was before"
+        )
 
     def _told(self, group: Group) -> ProducerMarks:
         """What the ends of epochs have told: all that a site knows which is in none."""
