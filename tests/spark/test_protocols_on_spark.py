@@ -37,7 +37,7 @@ def test_the_other_papers_protocols_are_reproduced(spark: SparkSession, tmp_path
         assert (tmp_path / f"{each.name}.png").stat().st_size > 10_000
     rows = list(csv.DictReader((tmp_path / "swap-latency.csv").read_text().splitlines()))
     assert {row["protocol"] for row in rows if row["measure"] == "known_hops"} == {
-        "arrow", "arrow_counting", "combining", "combining_counting", "hybrid",
+        "arrow", "arrow_counting", "combining", "combining_counting", "hybrid", "hybrid:3:3",
     }  # fmt: skip
     assert all(row["ci95"] for row in rows if row["measure"] == "known_hops")
     rows = list(csv.DictReader((tmp_path / "tom-figure5.csv").read_text().splitlines()))
