@@ -537,7 +537,7 @@ def under_load_findings(results: Results) -> list[Finding]:
 
 def _bottleneck(results: Results, size: int) -> Finding:
     knees = {protocol: knee(results, protocol, size) for protocol in PROTOCOLS}
-    most = max(values(results, "rate"))
+    most = _rates(results, size)[-1]
     told = ", ".join(
         f"{protocol} {rate:,g}{' or more' if rate == most else ''}"
         for protocol, rate in knees.items()
@@ -574,6 +574,12 @@ def _relieved(results: Results, size: int) -> Finding:
     )
 
 
+def _rates(results: Results, size: int) -> list[float]:
+    """Small groups were sent to at more rates than large ones."""
+    spots = curve(results, "rate", "delay_mean_ms", size=size, protocol=PROTOCOLS[0])
+    return [spot.x for spot in spots]
+
+
 def _control(results: Results, size: int) -> Finding:
     def per_message(protocol: str, measure: str) -> str:
         spots = curve(results, "rate", measure, size=size, protocol=protocol)
@@ -584,7 +590,7 @@ def _control(results: Results, size: int) -> Finding:
         f" {per_message(protocol, 'frames_control')} of control"
         for protocol in PROTOCOLS
     )
-    rates = values(results, "rate")
+    rates = _rates(results, size)
     return Finding(
         f"Frames per message, with all control frames (n = {size}).",
         MEASURED,
