@@ -20,6 +20,7 @@ from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.window import Window
 from ordercast.core.order.debts import Debts
 from ordercast.core.order.direct import Direct
+from ordercast.core.order.ring import Ring
 from ordercast.core.order.tom import Tom
 from ordercast.core.own_messages import OwnMessages
 from ordercast.core.stability.full_dist import FullDist
@@ -268,6 +269,13 @@ MISJUDGED = (
             ("the only member of a group", "symmetric", 101_055),
             ("a list with a site", "hybrid", 102_141),
         )
+    ),
+    found(
+        "an origin outside waited for a lost answer of a site that had restarted since",
+        simulated(cutting, "ring", 700_336),
+        Ring.final,
+        "one[1] == group",
+        "False",
     ),
     found(
         "who waited for one that was gone for good had ended its history",

@@ -43,7 +43,7 @@ from ordercast.core.outbox import (
 )
 from ordercast.core.structure import Structure
 from ordercast.model.errors import PeerMistake
-from ordercast.model.groups import Site
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND, NEVER, SECOND
 from ordercast.wire.frames import DOWN, UP, Final, Item, Offer
@@ -337,6 +337,11 @@ class Ring(Domainwide):
     def acknowledged(self, peer: Site, items: Sequence[Item]) -> None:
         if self._sent is not None and peer == self._after and self._sent in items:
             self._unheard = False
+
+    def final(self, group: Group, seq: int) -> None:
+        """What is final has its place, though the root may have restarted before it said so."""
+        for mine in [one for one in self._handed if one[1] == group and one[2] <= seq]:
+            self.has_place(self._handed.pop(mine))
 
     def waits_for(self, batch: Batch) -> list[Site]:
         """The next site, if it has not acknowledged the token that it was sent."""
