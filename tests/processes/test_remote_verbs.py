@@ -74,6 +74,8 @@ def test_every_verb_goes_where_a_context_or_the_environment_says(
     assert (found["path"], found["damage"]) == ("demo/c", [])
     assert "name the sites" in daemons.run("inspect").stderr
     assert daemons.json("export", "far-history")["sites"] == ["a", "b", "c"]
+    followed = daemons.lines("audit", "--follow", "--once", "--checkpoint", "followed")[-1]
+    assert (followed["ok"], followed["rows"], followed["sites"]) == (True, 4, 3)
     told = daemons.json("doctor")
     assert (told["ok"], told["cluster"], told["dir"]) == (True, "demo", "")
     found = {each["about"]: each["found"] for each in told["findings"]}
@@ -114,6 +116,8 @@ def test_the_whole_cluster_is_seen_from_one_place_also_when_a_site_is_gone(
     daemons: Daemons, tmp_path: Path
 ) -> None:
     daemons.good("cluster", "kill", FILE, "a")
+    (followed,) = daemons.lines("audit", "--follow", "--once")
+    assert (followed["ok"], followed["rows"]) == (True, 0)
     done = daemons.run("status", "--json")
     assert done.returncode == 1
     states = {site: told["state"] for site, told in json.loads(done.stdout)["sites"].items()}

@@ -34,6 +34,7 @@ example:
   ordercast audit out/history
   ordercast audit --follow out/history --checkpoint out/state
   ordercast audit --follow cluster.toml
+  ordercast audit --follow --context shop
 
 exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be read"""
 
@@ -48,6 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "history",
         metavar="HISTORY",
+        nargs="?",
         help="the folder, or a URI; with --follow also the cluster file of sites on this machine",
     )
     parser.add_argument(

@@ -1,6 +1,7 @@
 """`ordercast audit --follow`: the verdict of a history that grows, as it changes."""
 
 import argparse
+import asyncio
 import json
 import sys
 import tempfile
@@ -10,21 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.cli.backup import copy_store
 from ordercast.cli.colours import BAD_WORDS, coloured, verdict_words
-from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, whole_number
-from ordercast.cli.destination import dir_argument, local_destination
+from ordercast.cli.command import GOOD, INCOMPLETE, MISSING, UsageError, whole_number
+from ordercast.cli.destination import destination, local_destination, place_arguments
 from ordercast.cli.requests import seconds
-from ordercast.cli.runtime import print_line
+from ordercast.cli.runtime import print_line, say
 from ordercast.cli.spark_options import session_options
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.verb_options import flag_of
+from ordercast.net.client.destinations import Destination, RemoteDestination
 
 if TYPE_CHECKING:
     from ordercast.pipeline.following.figure import Figure
     from ordercast.pipeline.following.verdicts import LiveVerdict
 
-FOLLOWING = ("dir", "checkpoint", "every", "once", "figures", "window", "patience")
+FOLLOWING = ("dir", "context", "checkpoint", "every", "once", "figures", "window", "patience")
 _ONLY_WHOLE = ("causal", "runs", "draw", "violations")
 _NO_SPARK = ("master", "memory", "conf", "packages", "py_files")
+_EVERY_FAR_S = 10.0  # between two looks at stores elsewhere: each look copies them whole
 
 
 def follow_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +37,14 @@ def follow_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--follow", action="store_true", help="go on judging as files come, until Ctrl-C"
     )
-    dir_argument(own)
+    place_arguments(own)
     own.add_argument(
         "--checkpoint", metavar="DIR", help="keep the state there, and go on from it (a crash too)"
     )
     own.add_argument(
-        "--every", metavar="SECONDS", type=seconds, help="between two looks (default: 1)"
-    )
+        "--every", metavar="SECONDS", type=seconds,
+        help="between two looks (default: 1; with a context: 10)",
+    )  # fmt: skip
     own.add_argument("--once", action="store_true", help="stop when all that is there is judged")
     own.add_argument(
         "--figures", metavar="DIR",
@@ -59,6 +65,10 @@ def require_follow(args: argparse.Namespace) -> None:
     for name in FOLLOWING:
         if not args.follow and getattr(args, name):
             raise UsageError(f"{flag_of(name)} needs --follow")
+    if args.history is None and not args.follow:
+        raise UsageError(f"{MISSING} HISTORY; see 'ordercast audit --help'")
+    if args.history is not None and args.context:
+        raise UsageError(f"--context and {args.history!r} contradict each other")
     if args.dir and not is_cluster(args):
         raise UsageError(f"--dir is for a cluster file, and {args.history!r} is none")
     for name in _ONLY_WHOLE:
@@ -91,7 +101,9 @@ def _engine(args: argparse.Namespace) -> str:
 
 
 def is_cluster(args: argparse.Namespace) -> bool:
-    """Whether a cluster file is given in place of a history."""
+    """Whether a cluster is given in place of a history: its file, or where its daemons are."""
+    if args.history is None:
+        return True
     return bool(args.follow and args.history.endswith(".toml") and Path(args.history).is_file())
 
 
@@ -121,20 +133,61 @@ def _of_cluster(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
     from ordercast.pipeline.following.cluster import follow_stores
     from ordercast.pipeline.following.in_process import EVERY_S
 
-    place = local_destination(args, args.history, "audit")
+    if args.history is None:
+        place = destination(args, None, "audit")
+    else:
+        place = local_destination(args, args.history, "audit")
+    here = not isinstance(place, RemoteDestination)
     with tempfile.TemporaryDirectory(prefix="ordercast-follow-") as scratch:
         kept = None if args.checkpoint is None else Path(args.checkpoint)
+        lake = (Path(scratch) if kept is None else kept) / "lake"
         yield follow_stores(
-            place.directory,
-            (Path(scratch) if kept is None else kept) / "lake",
+            lake,
+            _look(place, lake),
             checkpoint=None if kept is None else kept / "state",
-            every_s=args.every or EVERY_S,
+            every_s=args.every or (EVERY_S if here else _EVERY_FAR_S),
             once=args.once,
             patience=PATIENCE if args.patience is None else args.patience,
             window=args.window or WINDOW,
             figures=None if args.figures is None else Path(args.figures),
             on_figures=_shown(args),
         )
+
+
+def _look(place: Destination, lake: Path) -> Callable[[], None]:
+    """Append to the lake what is new in the stores of a folder, or of the daemons elsewhere."""
+    from ordercast.net.export.appending import append
+
+    def look() -> None:
+        if not isinstance(place, RemoteDestination):
+            append(place.directory, lake)
+            return
+        with tempfile.TemporaryDirectory(prefix="ordercast-copies-") as copies:
+            if _copied(place, Path(copies)):
+                append(Path(copies), lake)
+            elif not lake.exists():
+                raise ConfigError(f"context {place.context.name!r}: no site gave its store")
+
+    return look
+
+
+def _copied(place: RemoteDestination, directory: Path) -> bool:
+    """Copy the stores of the sites that answer. What fails may be there at the next look."""
+    from ordercast.net.client.statuses import ask_all
+
+    found = False
+    try:
+        statuses = asyncio.run(ask_all(place))
+    except Error as error:
+        say(str(error))
+        return False
+    for site in [site for site, status in statuses.items() if "position" in status]:
+        try:
+            copy_store(place, site, directory / f"{site}.db")
+            found = True
+        except (Error, OSError) as error:
+            say(f"{site}: its store was not copied: {error}")
+    return found
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from ordercast.net.client.destinations import Destination, LocalDestination, Rem
 CONTEXT, CLUSTER = "ORDERCAST_CONTEXT", "ORDERCAST_CLUSTER"
 
 
-def place_arguments(parser: argparse.ArgumentParser) -> None:
+def place_arguments(parser: argparse._ActionsContainer) -> None:
     """Of a verb that may go elsewhere."""
     dir_argument(parser)
     parser.add_argument(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ordercast.cli import main
+from ordercast.net.export.appending import append
 from ordercast.pipeline.following.cluster import follow_stores
 from support.stores.exporting import Cluster
 
@@ -59,7 +60,8 @@ def test_the_verdict_goes_on_with_the_stores(said: Any, tmp_path: Path) -> None:
 
 def test_what_is_killed_between_lake_and_checkpoint_is_judged_by_the_next(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
-    places = (tmp_path, tmp_path / "lake")
+    lake = tmp_path / "lake"
+    places = (lake, lambda: append(tmp_path, lake))
     given: dict[str, Any] = {"checkpoint": tmp_path / "kept", "every_s": 0.0}
     for rounds in range(1, 5):
         cluster.some(1)

@@ -1,11 +1,10 @@
 """Following a cluster that runs: its stores are appended to a lake, and the lake is followed."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ordercast.check.live import PATIENCE, WINDOW
-from ordercast.net.export.appending import append
 from ordercast.pipeline.following.figures_in_process import OnFigures, WindowFigures
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
@@ -13,8 +12,8 @@ from ordercast.pipeline.following.verdicts import LiveVerdict
 
 
 def follow_stores(
-    stores: Path,
     lake: Path,
+    look: Callable[[], object],
     *,
     checkpoint: Path | None = None,
     every_s: float,
@@ -24,10 +23,10 @@ def follow_stores(
     figures: Path | None = None,
     on_figures: OnFigures | None = None,
 ) -> Iterator[LiveVerdict]:
-    """The verdict after each batch of what the stores of a folder have got, for ever; `once`: of
-    what is there now. Sites may run or not. The lake and the checkpoint go together. `figures` and
-    `on_figures`: as in `follow_folder`."""
-    append(stores, lake)
+    """The verdict after each batch of what the stores have got, for ever; `once`: of what is there
+    now. `look` appends to the lake what is new in them. The lake and the checkpoint go together.
+    `figures` and `on_figures`: as in `follow_folder`."""
+    look()
     folder: GrowingFolder
     follower = Follower(
         str(lake.resolve()), checkpoint, patience=patience, window=window,
@@ -46,4 +45,4 @@ def follow_stores(
         if once:
             return
         time.sleep(every_s)
-        append(stores, lake)
+        look()
