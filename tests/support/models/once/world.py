@@ -90,6 +90,10 @@ class World:
         stable = daemon.log[: daemon.stable]
         return sum(copy.request.group == group for copy in stable)
 
+    def target(self) -> str:
+        """Where a client sends to: a list of all sites, or a group."""
+        return "@" + "".join(self.roster) if self.chance.random() < 0.25 else "g"
+
     def floor(self, client: Client) -> int:  # noqa: ARG002
         return 0
 
@@ -180,7 +184,7 @@ class World:
         daemon = self.daemon_of(client)
         if daemon is None or len(client.open) >= WINDOW:
             return
-        group = "@" + "".join(self.roster) if self.chance.random() < 0.25 else "g"
+        group = self.target()
         prev = client.last[group]
         client.last[group] = prev + 1
         self.bodies += 1
