@@ -105,6 +105,14 @@ def test_what_is_known_to_be_stable_before_its_place_is_told_gets_its_answer() -
     assert judged(*repeating(11_974, SMALL)) == []
 
 
+@pytest.mark.parametrize(
+    ("seed", "kind"), [(1_501_213, APART), (1_503_219, APART), (1_505_207, SMALL)]
+)
+def test_a_number_that_is_used_again_is_judged_by_its_last_use(seed: int, kind: str) -> None:
+    """A message to a frozen group was refused; a site crashed before it said `accepted` again."""
+    assert judged(*repeating(seed, kind)) == []
+
+
 @pytest.mark.parametrize("seed", STORED)
 def test_stores_and_exports_know_copies_of_requests(seed: int, tmp_path: Path) -> None:
     world, senders = stored_repeating(seed, tmp_path)

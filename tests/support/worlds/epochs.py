@@ -197,10 +197,12 @@ class World:
             group, seq = call(member)
         except Error:
             return ""
-        self.before.pop((site, group, seq), None)  # a refused number: sent now, not then
-        self.before[site, group, seq] = len(self.seen[site])
         for number, payload in enumerate(payloads, start=seq):
-            self.payloads[site, group, number] = payload
+            sent = site, group, number
+            for known in (self.before, self.stages, self.copied):
+                known.pop(sent, None)  # a refused number: sent now, not then
+            self.payloads[sent] = payload
+        self.before[site, group, seq] = len(self.seen[site])
         self.drain(site)
         return group
 

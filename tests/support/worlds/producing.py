@@ -134,13 +134,14 @@ class Producer:
         world, seqs = self.world, list[int]()
 
         def call(member: Any) -> tuple[str, int]:
-            world.copied.pop((site, group, member.window.next_seq(group)), None)
             seqs.append(member.submit(world.now, group, [body, body + b"'"], request))
-            world.copied[site, group, seqs[0]] = world.copied[site, group, seqs[0] + 1] = body
             return group, seqs[0]
 
         world._submit(site, call, (body, body + b"'"))
-        return (site, group, seqs[0]) if seqs else None
+        if not seqs:
+            return None
+        world.copied[site, group, seqs[0]] = world.copied[site, group, seqs[0] + 1] = body
+        return site, group, seqs[0]
 
 
 def produce(
