@@ -101,7 +101,6 @@ def test_numbers_that_are_used_again_in_other_batches_are_judged_by_their_last_u
     assert judged(*choosing(6_000_016)) == []
 
 
-
 @pytest.mark.parametrize("first", range(0, SCHEDULES, 4))
 def test_each_message_with_an_id_is_delivered_once_and_in_order(first: int) -> None:
     for seed in range(first, first + 4):
