@@ -258,8 +258,13 @@ class World:
         return (
             len(self.members) == len(self.disks) - len(self.down)
             and len(counts) == 1
+            and self.handed_over()
             and all(member.quiet() for member in self.members.values())
         )
+
+    def handed_over(self) -> bool:
+        """Whether applications have all that members have for them: no site is to be drained."""
+        return self._bursting.isdisjoint(self.members)
 
     # --- an outbox's duties -----------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ class SlowDisks(World):
         self.disk = disk
         self._disk_draw = random.Random(named.get("seed", 1))
         self._written_at: dict[str, int] = {}
+        self._given_at: dict[str, int] = {}  # the last of these with something for the application
         super().__init__(*given, **named)
 
     def drain(self, site: str) -> None:
@@ -36,7 +37,14 @@ class SlowDisks(World):
             self._push(max(alarm, self.now), "alarm", site)
         at = self.now + self._disk_draw.randint(1, self.disk)
         self._written_at[site] = at = max(at, self._written_at.get(site, 0))
+        if box.deliver or box.receipts or box.outcomes:
+            self._given_at[site] = at
         self.at(at, lambda: self._written(site, member, box))
+
+    def handed_over(self) -> bool:
+        """Nor is a disk at work on something that the application is given then."""
+        given = [self._given_at.get(site, 0) for site in self.members]
+        return super().handed_over() and max(given, default=0) <= self.now
 
     def _written(self, site: str, member: Member, box: MemberBox) -> None:
         if self.members.get(site) is member:
