@@ -143,14 +143,11 @@ def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
 
     require_pyspark()
     from ordercast.pipeline.audits.frames import check_place
-    from ordercast.pipeline.following.figures import refuse_connect
     from ordercast.pipeline.following.query import follow
 
     check_place(args.history)  # what is wrong with it is told before Spark starts
     options = session_options(args)
     with open_session("ordercast audit", tell=args.verbose, brief=True, **options) as spark:
-        if args.figures is not None:
-            refuse_connect(spark)
         query = follow(
             spark, args.history, checkpoint=args.checkpoint, every_s=args.every or 1.0,
             once=args.once, patience=PATIENCE if args.patience is None else args.patience,
