@@ -1,8 +1,9 @@
 """Live figures as a streaming query of Spark."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
@@ -40,16 +41,14 @@ def figures(
         raise ConfigError("figures need 'out', 'on_figures' or both")
 
     def tell(frame: "DataFrame", batch: int) -> None:
-        told = beside_each_other(frame).persist()
-        try:
-            rows = told.orderBy("window_start", "group_name", "site").collect()
-            if rows and out is not None:
-                name = f"{_place(out)}/batch-{batch:012}"
-                told.coalesce(1).write.mode("overwrite").parquet(name)
-            if rows and on_figures is not None:
-                on_figures([Figure(*(row[name] for name in COLUMNS)) for row in rows])
-        finally:
-            told.unpersist()
+        # Read once: it is small, and each reading works the windows out anew.
+        told = beside_each_other(frame).orderBy("window_start", "group_name", "site").toArrow()
+        if told.num_rows and out is not None:
+            name = f"{_place(out)}/batch-{batch:012}"
+            written = frame.sparkSession.createDataFrame(told).coalesce(1)
+            written.write.mode("overwrite").parquet(name)
+        if told.num_rows and on_figures is not None:
+            on_figures([_figure(row) for row in told.to_pylist()])
 
     writer = by_window(deliveries, sent, window_s, late_s).writeStream.outputMode("append")
     trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
@@ -60,6 +59,11 @@ def figures(
     if is_connect(spark):
         return LentQuery(spark, writer, tell)
     return writer.foreachBatch(tell).start()
+
+
+def _figure(row: dict[str, Any]) -> Figure:
+    start = row["window_start"].astimezone(UTC).replace(tzinfo=None)
+    return Figure(**{**row, "window_start": start})
 
 
 def _place(name: str | Path) -> str:

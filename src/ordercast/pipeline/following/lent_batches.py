@@ -81,7 +81,7 @@ class LentQuery:
         self._take = take
         self._stopping = threading.Event()
         self._error: Exception | None = None
-        self._beat(0)
+        self._names.give(_BEAT, 0)
         self.query = writer.foreachBatch(Lender(prefix, GONE_S)).start()
         self._taking = threading.Thread(target=self._run, name="ordercast batches", daemon=True)
         self._living = threading.Thread(target=self._live, name="ordercast beats", daemon=True)
@@ -120,10 +120,14 @@ class LentQuery:
     def _take_batches(self) -> None:
         while not self._stopping.is_set():
             active = self.query.isActive
-            lent = [number for kind, number in self._names.there() if kind == _BATCH]
+            there = self._names.there()
+            lent = [number for kind, number in there if kind == _BATCH]
             for batch in lent:
                 self._take(self._names.frame(_BATCH, batch), batch)
                 self._names.remove(_BATCH, batch)
+            # Not where they are given: to remove a name may have to wait for others' jobs.
+            for old in sorted(number for kind, number in there if kind == _BEAT)[:-1]:
+                self._names.remove(_BEAT, old)
             if not lent and not active:
                 error = self.query.exception()
                 if error is not None:
@@ -145,11 +149,6 @@ class LentQuery:
         while not self._stopping.wait(BEAT_S):
             count += 1
             try:
-                self._beat(count)
+                self._names.give(_BEAT, count)
             except Exception:
                 return  # the server is gone, which the other thread finds as well
-
-    def _beat(self, count: int) -> None:
-        self._names.give(_BEAT, count)
-        if count:
-            self._names.remove(_BEAT, count - 1)
