@@ -74,6 +74,8 @@ conf = {"spark.submit.pyFiles": f"{out}/own_module.py", "spark.sql.shuffle.parti
 with open_session("client", master=remote, conf=conf) as spark:
     asked = spark.range(1).select(functions.udf(shipped, "int")().alias("n")).first().n
     settings = [asked, spark.conf.get("spark.sql.shuffle.partitions"), static, missing]
+conf.pop("spark.submit.pyFiles")
+with open_session("client", master=remote, conf=conf) as spark:  # docs/follow.md: without files
     done = sweep(spark, parse_spec(spec, source="s.toml"), out, audited=False)
     small = audit(spark, **read_history(spark, f"{out}/history"))
     audits.ROWS_AT_DRIVER = 0  # the server divides the tables, however few rows they have

@@ -139,7 +139,7 @@ def _of_cluster(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
 
 @contextmanager
 def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
-    from ordercast.pipeline.session import open_session, require_pyspark
+    from ordercast.pipeline.session import is_connect, open_session, require_pyspark
 
     require_pyspark()
     from ordercast.pipeline.audits.frames import check_place
@@ -148,6 +148,11 @@ def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
     check_place(args.history)  # what is wrong with it is told before Spark starts
     options = session_options(args)
     with open_session("ordercast audit", tell=args.verbose, brief=True, **options) as spark:
+        if args.figures is not None and args.py_files and is_connect(spark):
+            raise UsageError(
+                "--py-files: not with --figures over Spark Connect, whose server loses these files"
+                " when a streaming query ends"
+            )
         query = follow(
             spark, args.history, checkpoint=args.checkpoint, every_s=args.every or 1.0,
             once=args.once, patience=PATIENCE if args.patience is None else args.patience,

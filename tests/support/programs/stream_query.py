@@ -6,6 +6,7 @@ Arguments: the cluster file, the folder of stores, the checkpoint, and `go` (unt
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -42,10 +43,16 @@ def start(spark: SparkSession, words: list[str]) -> Any:
 
 
 def finish(spark: SparkSession, words: list[str]) -> None:
-    """Read what is there now. Below Spark 4.2 that is one batch: where the last one was not done it
-    is this, and the rest is read by another run."""
-    for _ in range(1 if ADMISSION else 2):
+    """Read what is there now. Below Spark 4.2 a run has one batch, and the first run may repeat
+    the last batch: so it is run until there is no new one."""
+    offsets = Path(words[2]) / "offsets"
+    repeated = ADMISSION
+    while True:
+        begun = len(list(offsets.glob("[0-9]*")))
         start(spark, words).awaitTermination()
+        if repeated and (ADMISSION or len(list(offsets.glob("[0-9]*"))) == begun):
+            return
+        repeated = True
 
 
 def main() -> None:
