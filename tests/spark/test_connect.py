@@ -2,11 +2,11 @@
 client follows a history, too: a folder by itself, a URI through the server; and the server lends it
 the batches of streams."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
-from dataclasses import astuple
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.pipeline import parse_spec, sweep
-from ordercast.pipeline.following.figure import Figure
+from ordercast.pipeline.following.figure import Figure, as_lines
 from ordercast.pipeline.following.figures_in_process import WindowFigures
 from support.cases.growing import parts_of_history, ten_a_second
 from support.cases.portions import joined
@@ -35,10 +35,9 @@ messages = 40
 """
 CLIENT = """
 import contextlib, io, json, shutil, sys
-from dataclasses import astuple
 from ordercast.cli import main
 from ordercast.model.errors import ConfigError
-from ordercast.pipeline import figures, follow, open_session, parse_spec, read_history, sweep
+from ordercast.pipeline import follow, open_session, parse_spec, read_history, sweep
 from ordercast.pipeline import audit
 from ordercast.pipeline.audits import audit as audits
 from ordercast.pipeline.following import tables
@@ -88,9 +87,6 @@ with open_session("client", master=remote, conf=conf) as spark:  # docs/follow.m
         streams = tables.read_streams(spark, str(growing.folder))
         followed.append([judged("a", growing.folder), judged("b", growing.folder.as_uri()),
                          judged("c", **streams)])
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        main(["audit", "--follow", "--once", growing.folder.as_uri(), "--json"])
     shutil.rmtree(f"{out}/c/query")  # the offsets of Spark
     lost = complaint(judged, "c", **streams)
     running = follow(spark, **streams, every_s=0.1)
@@ -98,14 +94,15 @@ with open_session("client", master=remote, conf=conf) as spark:  # docs/follow.m
     running.stop()
     growing = GrowingHistory(Path(out) / "timed")
     growing.append(ten_a_second())
-    streams, told = tables.read_streams(spark, str(growing.folder)), []
-    query = figures(streams["deliveries"], streams["sent"], out=f"{out}/figures",
-                    on_figures=told.extend, once=True)
-    assert query.awaitTermination(60)
+    said, shown = io.StringIO(), io.StringIO()
+    words = ["audit", "--follow", "--once", growing.folder.as_uri(), "--json",
+             "--checkpoint", f"{out}/d", "--figures", f"{out}/figures"]
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(shown):
+        codes = [main(words), main(words)]  # the second goes on from the checkpoint
     names = spark.sql("SHOW VIEWS IN global_temp").count()
     print(json.dumps({
         "settings": settings, "followed": followed, "lost": lost, "names": names,
-        "figures": [[str(each.window_start), *astuple(each)[1:]] for each in told],
+        "figures": shown.getvalue(), "codes": codes,
         "verb": said.getvalue().splitlines()[-1],
         "session": type(spark).__module__, "ok": done.ok, "small": small.as_json(),
         "divided": divided.as_json(), "rows": done.results.as_frame(spark).count(),
@@ -148,11 +145,14 @@ def test_a_client_gives_the_same_bytes_as_processes(connect: str, tmp_path: Path
         assert [len(way) for way in ways] == (
             [1, 2, 2] if count == 1 else [2, 2, 2]
         )  # the kept one
-    assert json.loads(told["verb"])["checks"] == whole["checks"]
     assert told["lost"].startswith("batch 0 of the query comes after batch 3 of the checkpoint")
     assert told["names"] == 0  # a name is for as long as a batch is lent
-    alike: list[Figure] = []
-    WindowFigures(tmp_path / "same", alike.extend).take(0, ten_a_second())
-    assert told["figures"] == [[str(each.window_start), *astuple(each)[1:]] for each in alike]
-    written = pq.read_table(next((out / "figures").rglob("*.parquet")))
-    assert written.num_rows == len(alike)
+    timed = check_history(ten_a_second()).as_json()
+    assert json.loads(told["verb"])["checks"] == timed["checks"]
+    assert told["codes"] == [0 if timed["ok"] else 1] * 2
+    expected_figures: list[Figure] = []
+    WindowFigures(tmp_path / "same", expected_figures.extend).take(0, ten_a_second())
+    assert all(line in told["figures"] for line in as_lines(expected_figures))
+    (written,) = (pq.read_table(file) for file in (out / "figures").rglob("*.parquet"))
+    alike = [dataclasses.astuple(each)[1:] for each in expected_figures]
+    assert [tuple(row.values())[1:] for row in written.to_pylist()] == alike

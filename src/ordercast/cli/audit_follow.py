@@ -179,11 +179,12 @@ def _shown(args: argparse.Namespace) -> Callable[[Sequence["Figure"]], None]:
 
 
 def _figures(args: argparse.Namespace, spark: Any) -> Any:
+    from ordercast.pipeline.following.checkpoints import FIGURES
     from ordercast.pipeline.following.figures import figures
     from ordercast.pipeline.following.lakes import table_streams
 
     frames = table_streams(spark, args.history)
-    place = None if args.checkpoint is None else Path(args.checkpoint) / "query-figures"
+    place = None if args.checkpoint is None else Path(args.checkpoint) / FIGURES
     return figures(
         frames["deliveries"], frames["sent"], out=args.figures, on_figures=_shown(args),
         checkpoint=place, every_s=args.every or 1.0, once=args.once,
