@@ -44,6 +44,7 @@ from ordercast.pipeline.following import tables
 from pathlib import Path
 from pyspark.sql import functions
 from support.cases.growing import GrowingHistory, parts_of_history, ten_a_second
+from support.cases.portions import joined
 
 remote, spec, out = sys.argv[1:]
 
@@ -82,7 +83,8 @@ with open_session("client", master=remote, conf=conf) as spark:  # docs/follow.m
     tables.files_per_batch = 1  # a batch has a file of each table
     growing = GrowingHistory(Path(out) / "growing")
     followed = []
-    for part in parts_of_history(3):
+    *right, wrong = parts_of_history(3)
+    for part in (joined(right), wrong):
         growing.append(part)
         streams = tables.read_streams(spark, str(growing.folder))
         followed.append([judged("a", growing.folder), judged("b", growing.folder.as_uri()),
@@ -138,14 +140,15 @@ def test_a_client_gives_the_same_bytes_as_processes(connect: str, tmp_path: Path
     expected = check_history(read_history(here / "history")).as_json()
     for way in ("small", "divided"):
         assert {**told[way], "seconds": 0} == {**expected, "seconds": 0}, way
-    parts = parts_of_history(3)
+    *right, wrong = parts_of_history(3)
+    parts = [joined(right), wrong]
     for count, ways in enumerate(told["followed"], 1):
         whole = {**check_history(joined(parts[:count])).as_json(), "seconds": 0}
         assert [{**way[-1], "seconds": 0} for way in ways] == [whole] * 3
         assert [len(way) for way in ways] == (
             [1, 2, 2] if count == 1 else [2, 2, 2]
         )  # the kept one
-    assert told["lost"].startswith("batch 0 of the query comes after batch 3 of the checkpoint")
+    assert told["lost"].startswith("batch 0 of the query comes after batch 2 of the checkpoint")
     assert told["names"] == 0  # a name is for as long as a batch is lent
     timed = check_history(ten_a_second()).as_json()
     assert json.loads(told["verb"])["checks"] == timed["checks"]

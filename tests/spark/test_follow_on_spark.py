@@ -15,7 +15,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline import figures, follow
 from ordercast.pipeline.following.figure import Figure, as_lines
 from ordercast.pipeline.following.figures_in_process import WindowFigures
-from ordercast.pipeline.following.lent_batches import Lender, Names
+from ordercast.pipeline.following.lent_batches import BatchNames, Lender
 from ordercast.pipeline.following.tables import read_streams
 from support.cases.fuzz import right_history
 from support.cases.growing import GrowingHistory, parts_of_history, ten_a_second
@@ -96,7 +96,7 @@ def test_a_batch_that_no_client_takes_is_not_done(spark: SparkSession, tmp_path:
     with pytest.raises(PySparkException, match="no client takes batch 0"):
         query.awaitTermination()
     assert not list((state / "commits").glob("[0-9]*"))
-    assert Names(spark, "lent_to_nobody").there() == set()
+    assert BatchNames(spark, "lent_to_nobody").there() == set()
 
 
 def test_a_run_that_only_a_folder_names_is_refused_also_when_it_comes_late(

@@ -25,7 +25,7 @@ GONE_S = 60.0
 _BEAT, _BATCH, _OVER = "beat", "batch", "over"
 
 
-class Names:
+class BatchNames:
     """The names under which one query's batches and signs are known to all sessions."""
 
     def __init__(self, spark: "SparkSession", prefix: str) -> None:
@@ -58,7 +58,7 @@ class Lender:
     gone_s: float
 
     def __call__(self, frame: "DataFrame", batch: int) -> None:
-        names = Names(frame.sparkSession, self.prefix)
+        names = BatchNames(frame.sparkSession, self.prefix)
         names.give(_BATCH, batch, frame)
         beats, heard = set[tuple[str, int]](), time.monotonic()
         while (_BATCH, batch) in (there := names.there()):
@@ -77,7 +77,7 @@ class LentQuery:
 
     def __init__(self, spark: "SparkSession", writer: Any, take: Take) -> None:
         prefix = f"ordercast_{uuid.uuid4().hex}"
-        self._names = Names(spark, prefix)
+        self._names = BatchNames(spark, prefix)
         self._take = take
         self._stopping = threading.Event()
         self._error: Exception | None = None
