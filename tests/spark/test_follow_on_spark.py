@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ordercast.check.report import check_history
-from ordercast.history.rows import Delivered, GroupRow, History, Sent
+from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import figures, follow
 from ordercast.pipeline.following.figure import Figure, as_lines
 from ordercast.pipeline.following.figures_in_process import WindowFigures
+from ordercast.pipeline.following.lent_batches import BatchNames, Lender
 from ordercast.pipeline.following.tables import read_streams
 from support.cases.fuzz import right_history
-from support.cases.growing import GrowingHistory, parts_of_history
+from support.cases.growing import GrowingHistory, parts_of_history, ten_a_second
 from support.cases.portions import joined
-
-SECOND = 1_000_000_000
 
 
 def of_all(history: History) -> dict[str, Any]:
@@ -60,18 +60,8 @@ def test_the_verdict_is_that_of_the_audit_also_when_a_batch_is_repeated(
 
 
 def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Path) -> None:
-    """Ten messages a second; b has them two milliseconds later and lacks the last ones."""
     growing = GrowingHistory(tmp_path / "h")
-    times = [n * SECOND // 10 for n in range(1, 400)]
-    sent = [Sent("a", 1, "g", n, 0, 0, at, 8) for n, at in enumerate(times, 1)]
-    rows = [
-        Delivered(site, n, 1, 1, "g", "a", 1, n, at + delay, sent_ns=at)
-        for site, delay in (("a", 1_000_000), ("b", 3_000_000))
-        for n, at in enumerate(times, 1)
-        if site == "a" or not 190 <= n < 200
-    ]
-    groups = [GroupRow(1, "g", site) for site in "ab"]
-    growing.append(History(groups=groups, sent=sent, deliveries=rows))
+    growing.append(ten_a_second())
     told: list[Figure] = []
     frames = read_streams(spark, str(growing.folder))
     query = figures(
@@ -89,10 +79,24 @@ def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Pa
     assert second["b"].lag_ms == pytest.approx(998.0)
     assert len(as_lines(told)) == len(told) + 1
     same: list[Figure] = []
-    WindowFigures(tmp_path / "here", same.extend).take(0, History(sent=sent, deliveries=rows))
+    WindowFigures(tmp_path / "here", same.extend).take(0, ten_a_second())
     assert same == told  # one process says the same
     written = spark.read.option("recursiveFileLookup", "true").parquet(str(tmp_path / "out"))
     assert written.count() == len(told)
+
+
+def test_a_batch_that_no_client_takes_is_not_done(spark: SparkSession, tmp_path: Path) -> None:
+    """It would be lost if it counted as done. Its name does not stay."""
+    growing = GrowingHistory(tmp_path / "h")
+    growing.append(ten_a_second())
+    state = tmp_path / "state"
+    sent = read_streams(spark, str(growing.folder))["sent"].writeStream
+    sent = sent.option("checkpointLocation", str(state)).trigger(availableNow=True)
+    query = sent.foreachBatch(Lender("lent_to_nobody", gone_s=0.5)).start()
+    with pytest.raises(PySparkException, match="no client takes batch 0"):
+        query.awaitTermination()
+    assert not list((state / "commits").glob("[0-9]*"))
+    assert BatchNames(spark, "lent_to_nobody").there() == set()
 
 
 def test_a_run_that_only_a_folder_names_is_refused_also_when_it_comes_late(

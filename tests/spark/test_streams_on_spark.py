@@ -20,7 +20,7 @@ from ordercast.pipeline.streams.source import ADMISSION
 from support.clusters.served import served
 from support.clusters.stream_kills import StreamCase, judge, run_stream
 from support.harness.loops import in_loop
-from support.programs.stream_query import start
+from support.programs.stream_query import finish
 
 
 def write(folder: Path, rows: range) -> None:
@@ -86,13 +86,12 @@ def test_a_query_from_group_to_group_sends_each_row_once_over_kills(
     """SIGKILL of the driver, of a worker and of a daemon; the last commit is forgotten, and another
     driver, this one, ends the query."""
 
-    def finish(words: list[str]) -> list[str]:
-        query = start(spark, words)
-        query.awaitTermination()
+    def ended(words: list[str]) -> list[str]:
+        finish(spark, words)
         return []
 
     case = StreamCase(2, ("a node", "a worker", "the driver"), batches=1)
-    found = run_stream(case, tmp_path, finish)
+    found = run_stream(case, tmp_path, ended)
     assert found.wrong == []
     assert found.counts["sent"] > 100
     assert found.counts["batches"] >= 3

@@ -192,18 +192,20 @@ def _copied(place: RemoteDestination, directory: Path) -> bool:
 
 @contextmanager
 def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
-    from ordercast.pipeline.session import open_session, require_pyspark
+    from ordercast.pipeline.session import is_connect, open_session, require_pyspark
 
     require_pyspark()
     from ordercast.pipeline.audits.frames import check_place
-    from ordercast.pipeline.following.figures import refuse_connect
     from ordercast.pipeline.following.query import follow
 
     check_place(args.history)  # what is wrong with it is told before Spark starts
     options = session_options(args)
     with open_session("ordercast audit", tell=args.verbose, brief=True, **options) as spark:
-        if args.figures is not None:
-            refuse_connect(spark)
+        if args.figures is not None and args.py_files and is_connect(spark):
+            raise UsageError(
+                "--py-files: not with --figures over Spark Connect, whose server loses these files"
+                " when a streaming query ends"
+            )
         query = follow(
             spark, args.history, checkpoint=args.checkpoint, every_s=args.every or 1.0,
             once=args.once, patience=PATIENCE if args.patience is None else args.patience,
@@ -230,11 +232,12 @@ def _shown(args: argparse.Namespace) -> Callable[[Sequence["Figure"]], None]:
 
 
 def _figures(args: argparse.Namespace, spark: Any) -> Any:
+    from ordercast.pipeline.following.checkpoints import FIGURES
     from ordercast.pipeline.following.figures import figures
     from ordercast.pipeline.following.lakes import table_streams
 
     frames = table_streams(spark, args.history)
-    place = None if args.checkpoint is None else Path(args.checkpoint) / "query-figures"
+    place = None if args.checkpoint is None else Path(args.checkpoint) / FIGURES
     return figures(
         frames["deliveries"], frames["sent"], out=args.figures, on_figures=_shown(args),
         checkpoint=place, every_s=args.every or 1.0, once=args.once,

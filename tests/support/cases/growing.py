@@ -3,11 +3,13 @@
 import random
 from pathlib import Path
 
-from ordercast.history.rows import Delivered, History, Meta
+from ordercast.history.rows import Delivered, GroupRow, History, Meta, Sent
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, encode_meta, write_table
 from support.cases.fuzz import right_history
 from support.cases.portions import in_order, joined
+
+_SECOND = 1_000_000_000
 
 
 class GrowingHistory:
@@ -37,3 +39,17 @@ def parts_of_history(seed: int) -> list[History]:
     half = len(portions) // 2
     wrong = Delivered("zz", 1, 1, 1, "nowhere", "zz", 1, 1, 0)
     return [joined(portions[:half]), joined(portions[half:]), History(deliveries=[wrong])]
+
+
+def ten_a_second() -> History:
+    """Of 40 seconds; b has them two milliseconds later than a, and lacks the last ones of a
+    window."""
+    times = [n * _SECOND // 10 for n in range(1, 400)]
+    sent = [Sent("a", 1, "g", n, 0, 0, at, 8) for n, at in enumerate(times, 1)]
+    rows = [
+        Delivered(site, n, 1, 1, "g", "a", 1, n, at + delay, sent_ns=at)
+        for site, delay in (("a", 1_000_000), ("b", 3_000_000))
+        for n, at in enumerate(times, 1)
+        if site == "a" or not 190 <= n < 200
+    ]
+    return History(groups=[GroupRow(1, "g", site) for site in "ab"], sent=sent, deliveries=rows)

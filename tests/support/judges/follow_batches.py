@@ -9,13 +9,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ordercast.check.report import check_history
 from ordercast.history.rows import History
 from ordercast.pipeline import follow
 from ordercast.pipeline.following import tables
 from support.cases.growing import GrowingHistory
-from support.cases.portions import joined
-from support.judges.live import Followed, forgive
+from support.judges.live import Followed, beside_checkers
 
 _SECOND = 1_000_000_000
 
@@ -52,14 +50,8 @@ def _judged(portions: Sequence[History], found: Sequence[dict[str, Any]]) -> Fol
     if [each["batch"] for each in found] != list(range(len(portions) + 1)):
         return Followed([f"{len(found)} batches of {len(portions) + 1}"])
     for count, report in enumerate(found):
-        expected = check_history(joined(portions[:count])).as_json()
-        for name in ("seconds", "batch"):
-            report.pop(name), expected.pop(name, None)
-        if report["truncated"] != expected["truncated"]:
-            return Followed(inexact=True)
-        forgive(report, expected)
-        if report != expected:
-            wrong = [f"{key}: {report[key]} instead of {expected[key]}" for key in expected
-                     if report[key] != expected[key]]  # fmt: skip
-            return Followed([f"batch {count}: {'; '.join(wrong)}"])
+        del report["batch"]
+        judged = beside_checkers(report, portions[:count], f"batch {count}")
+        if judged != Followed():
+            return judged
     return Followed()

@@ -34,16 +34,25 @@ def follow_portions(rng: random.Random, portions: Sequence[History]) -> Followed
         live.add(portion)
         if live.contradicted:
             live = read_again(portions[:count])
-        found = _plain(live.report.as_json())
-        expected = _plain(check_history(joined(portions[:count])).as_json())
-        if found["truncated"] != expected["truncated"]:
-            return Followed(inexact=True)
-        forgive(found, expected)
-        if found != expected:
-            wrong = [f"{key}: {found[key]} instead of {expected[key]}" for key in expected
-                     if found[key] != expected[key]]  # fmt: skip
-            return Followed([f"portion {count}: {'; '.join(wrong)}"])
+        judged = beside_checkers(live.report.as_json(), portions[:count], f"portion {count}")
+        if judged != Followed():
+            return judged
     return Followed()
+
+
+def beside_checkers(found: dict[str, Any], portions: Sequence[History], place: str) -> Followed:
+    """The report of a live audit, judged by that of all rows so far. `place` names it."""
+    found = _plain(found)
+    expected = _plain(check_history(joined(portions)).as_json())
+    if found["truncated"] != expected["truncated"]:
+        return Followed(inexact=True)
+    forgive(found, expected)
+    wrong = [
+        f"{key}: {found.get(key)} instead of {expected.get(key)}"
+        for key in sorted(found.keys() | expected)
+        if found.get(key) != expected.get(key)
+    ]
+    return Followed([f"{place}: {'; '.join(wrong)}"] if wrong else [])
 
 
 def read_again(portions: Sequence[History]) -> LiveAudit:

@@ -7,6 +7,8 @@ import msgspec
 
 from ordercast.model.errors import ConfigError
 
+QUERY, FIGURES = "query", "query-figures"
+"""Folders in which Spark keeps the offsets of the audit's query and of that of live figures."""
 _SUFFIX = ".batch"
 _KEPT = 2
 
@@ -35,7 +37,8 @@ class AuditCheckpoint:
             strange = [p.name for p in folder.iterdir() if not p.name.startswith((".", "batch-"))]
         except OSError as error:
             raise ConfigError(f"--checkpoint {folder}: {error.strerror}") from None
-        if set(strange) - {"query"}:
+        strange = [name for name in strange if name not in (QUERY, FIGURES)]
+        if strange:
             raise ConfigError(
                 f"--checkpoint {folder}: holds {min(strange)!r}, which is no checkpoint:"
                 " choose a folder of its own"
@@ -43,8 +46,7 @@ class AuditCheckpoint:
 
     @property
     def query(self) -> Path:
-        """Where Spark keeps the offsets of its query."""
-        return self._folder / "query"
+        return self._folder / QUERY
 
     def load(self) -> KeptBatch | None:
         """The last one. Raises ConfigError if it is of another history, or cannot be read."""

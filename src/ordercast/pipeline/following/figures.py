@@ -1,18 +1,20 @@
 """Live figures as a streaming query of Spark."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.following.figure import COLUMNS, LATE_S, PERCENTILES, WINDOW_S, Figure
+from ordercast.pipeline.following.lent_batches import LentQuery
 from ordercast.pipeline.session import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -27,44 +29,47 @@ def figures(
     late_s: int = LATE_S,
     every_s: float = 1.0,
     once: bool = False,
-) -> "StreamingQuery":
+) -> "StreamingQuery | LentQuery":
     """Start a streaming query over the two tables, which are streams.
 
     A window is told once, when a row has come that is `late_s` seconds younger than its end; rows
     that come later for it are left out. `out`: a folder of Parquet; a batch that is repeated is
-    written over. Raises ConfigError if there is nowhere to tell it, and over Spark Connect, where
-    this process gets no batches of a stream.
+    written over. `on_figures` is called in this process. Over Spark Connect `out` and `checkpoint`
+    are places of the server. Raises ConfigError if there is nowhere to tell it.
     """
-    refuse_connect(deliveries.sparkSession)
     if out is None and on_figures is None:
         raise ConfigError("figures need 'out', 'on_figures' or both")
 
     def tell(frame: "DataFrame", batch: int) -> None:
-        told = beside_each_other(frame).persist()
-        try:
-            rows = told.orderBy("window_start", "group_name", "site").collect()
-            if rows and out is not None:
-                name = f"{str(out).rstrip('/')}/batch-{batch:012}"
-                told.coalesce(1).write.mode("overwrite").parquet(name)
-            if rows and on_figures is not None:
-                on_figures([Figure(*(row[name] for name in COLUMNS)) for row in rows])
-        finally:
-            told.unpersist()
+        # Read once: it is small, and each reading works the windows out anew.
+        told = beside_each_other(frame).orderBy("window_start", "group_name", "site").toArrow()
+        if told.num_rows and out is not None:
+            name = f"{_place(out)}/batch-{batch:012}"
+            written = frame.sparkSession.createDataFrame(told).coalesce(1)
+            written.write.mode("overwrite").parquet(name)
+        if told.num_rows and on_figures is not None:
+            on_figures([_figure(row) for row in told.to_pylist()])
 
     writer = by_window(deliveries, sent, window_s, late_s).writeStream.outputMode("append")
-    writer = writer.foreachBatch(tell).queryName("ordercast figures")
-    if checkpoint is not None:
-        writer = writer.option("checkpointLocation", str(checkpoint))
     trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
-    return writer.trigger(**trigger).start()
-
-
-def refuse_connect(spark: "SparkSession") -> None:
+    writer = writer.queryName("ordercast figures").trigger(**trigger)
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", _place(checkpoint))
+    spark = deliveries.sparkSession
     if is_connect(spark):
-        raise ConfigError(
-            "live figures: not over Spark Connect, which gives this process no batches of a stream:"
-            " --engine memory makes them of a folder"
-        )
+        return LentQuery(spark, writer, tell)
+    return writer.foreachBatch(tell).start()
+
+
+def _figure(row: dict[str, Any]) -> Figure:
+    start = row["window_start"].astimezone(UTC).replace(tzinfo=None)
+    return Figure(**{**row, "window_start": start})
+
+
+def _place(name: str | Path) -> str:
+    """A path is the same at a server, whatever folder that was started in."""
+    text = str(name).rstrip("/")
+    return text if "://" in text else str(Path(text).resolve())
 
 
 def by_window(

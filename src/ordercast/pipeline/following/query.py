@@ -14,6 +14,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.lakes import appended_files, lake_stream
+from ordercast.pipeline.following.lent_batches import LentQuery
 from ordercast.pipeline.following.served import Left, PolledQuery, ServedFiles
 from ordercast.pipeline.following.tables import (
     as_history,
@@ -115,10 +116,11 @@ class FollowQuery:
             self._scratch.cleanup()
 
     def _take(self, frame: "DataFrame", batch: int) -> None:
-        if batch <= self._follower.batch:
+        if batch == self._follower.batch:
             return  # it was kept before Spark knew
-        data = frame.toArrow()
         try:
+            self._require_next(batch)
+            data = frame.toArrow()
             refuse_partitions(data)
             rows = as_history(data)
         except ConfigError as error:
@@ -127,6 +129,16 @@ class FollowQuery:
         if self._files is not None:
             self._files.add(data)
         self._judge(batch, rows, None if self._files is None else self._files.left)
+
+    def _require_next(self, batch: int) -> None:
+        """Spark repeats at most the last batch. Where its offsets are lost, other rows come under
+        the numbers of batches that were kept."""
+        kept = self._follower.batch
+        if batch != kept + 1:
+            raise ConfigError(
+                f"batch {batch} of the query comes after batch {kept} of the checkpoint: Spark's"
+                " offsets are of another query, or lost: choose another checkpoint"
+            )
 
     def _judge(self, batch: int, rows: History, left: Left | None) -> None:
         for name, own in self._first.tables().items():
@@ -161,20 +173,32 @@ class FollowQuery:
         )
 
     def _start(self, rows: "DataFrame", every_s: float, once: bool) -> None:
-        checkpoint = self._follower.checkpoint
-        if checkpoint is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="ordercast-follow-")
-            place = Path(self._scratch.name)
-        else:
-            place = checkpoint.query
-            if self._follower.batch >= 0 and not place.exists():
-                raise ConfigError(f"{place}: is missing: the checkpoint is not one of Spark's")
+        trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
+        writer = rows.writeStream.queryName("ordercast audit").trigger(**trigger)
+        served = is_connect(rows.sparkSession)
+        place = self._offsets(served)
+        if place is not None:
+            writer = writer.option("checkpointLocation", str(place))
         if self._follower.batch >= 0:
             self._verdicts.put(self.verdict)  # the one that was kept
-        writer = rows.writeStream.foreachBatch(self._take)
-        writer = writer.option("checkpointLocation", str(place)).queryName("ordercast audit")
-        trigger = {"availableNow": True} if once else {"processingTime": f"{every_s} seconds"}
-        self._query = writer.trigger(**trigger).start()
+        if served:
+            self._query = LentQuery(rows.sparkSession, writer, self._take)
+        else:
+            self._query = writer.foreachBatch(self._take).start()
+
+    def _offsets(self, served: bool) -> Path | None:
+        """Where Spark keeps the offsets of its query. A server does so among its own files; None:
+        it has a folder for as long as the query runs."""
+        checkpoint = self._follower.checkpoint
+        if checkpoint is None and served:
+            return None
+        if checkpoint is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="ordercast-follow-")
+            return Path(self._scratch.name)
+        place = checkpoint.query.resolve()
+        if not served and self._follower.batch >= 0 and not place.exists():
+            raise ConfigError(f"{place}: is missing: the checkpoint is not one of Spark's")
+        return place
 
 
 def follow(
@@ -199,8 +223,8 @@ def follow(
     of Spark and the others are read once. `on_verdict` is called after every batch. `checkpoint`:
     a folder; the same call goes on from there, also after a crash. `once`: judge what is there and
     end. Raises ConfigError if a table is missing or wrong. The session is the caller's. Batches are
-    judged in this process: over Spark Connect it reads a folder itself and has the server read a
-    URI; tables that are streams will not do.
+    judged in this process: over Spark Connect it reads a folder itself, has the server read a URI,
+    and is lent the batches of tables that are streams.
     """
     given = {"deliveries": deliveries, "sent": sent, "groups": groups, "events": events}
     given["epochs"] = epochs
@@ -208,7 +232,7 @@ def follow(
         raise ConfigError("follow needs a history, or its tables, and not both")
     place = None if checkpoint is None else Path(checkpoint)
     if history is None:
-        streams, fixed = _divided(spark, given)
+        streams, fixed = _divided(given)
         query = FollowQuery(
             Follower("tables", place, patience=patience, window=window), None, on_verdict
         )
@@ -230,18 +254,13 @@ def follow(
 
 
 def _divided(
-    spark: "SparkSession", given: Mapping[str, "DataFrame | None"]
+    given: Mapping[str, "DataFrame | None"],
 ) -> tuple[dict[str, "DataFrame"], dict[str, "DataFrame"]]:
     """The tables that are streams, and those that are read once."""
     frames = require_tables(given)
     streams = {table: frame for table, frame in frames.items() if frame.isStreaming}
     if not streams:
         raise ConfigError("follow needs a table that is a stream; 'audit' judges the others")
-    if is_connect(spark):
-        raise ConfigError(
-            "follow: Spark Connect gives this process no batches of a stream: give 'history', a"
-            " folder or a URI, instead of the tables"
-        )
     return streams, {table: frame for table, frame in frames.items() if table not in streams}
 
 

@@ -1,0 +1,154 @@
+"""Batches of a streaming query over Spark Connect, taken by this process.
+
+Spark runs the function of such a query at the server. So the server lends each batch to the client:
+it gives the batch a name that every session of the server sees (a global temporary view), and waits
+until the client has removed the name. A batch is done at the server only when the client has done
+it, as in a query without Connect.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Take = Callable[["DataFrame", int], None]
+
+LOOK_S = 0.1
+BEAT_S = 5.0
+GONE_S = 60.0
+"""A client that gives no sign for so long is gone: the query ends, and its checkpoint stays."""
+_BEAT, _BATCH, _OVER = "beat", "batch", "over"
+
+
+class BatchNames:
+    """The names under which one query's batches and signs are known to all sessions."""
+
+    def __init__(self, spark: "SparkSession", prefix: str) -> None:
+        self._spark = spark
+        self._prefix = prefix
+        self._database = spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
+
+    def there(self) -> set[tuple[str, int]]:
+        rows = self._spark.sql(f"SHOW VIEWS IN {self._database} LIKE '{self._prefix}_*'").collect()
+        words = [row["viewName"].rsplit("_", 2) for row in rows]
+        return {(kind, int(number)) for _, kind, number in words}
+
+    def give(self, kind: str, number: int, frame: "DataFrame | None" = None) -> None:
+        given = self._spark.range(0) if frame is None else frame
+        given.createOrReplaceGlobalTempView(f"{self._prefix}_{kind}_{number}")
+
+    def frame(self, kind: str, number: int) -> "DataFrame":
+        return self._spark.table(f"{self._database}.{self._prefix}_{kind}_{number}")
+
+    def remove(self, kind: str, number: int) -> None:
+        self._spark.catalog.dropGlobalTempView(f"{self._prefix}_{kind}_{number}")
+
+
+@dataclass(frozen=True, slots=True)
+class Lender:
+    """The function of the query, at the server. It fails if the client does not take the batch:
+    what it returned from would count as done."""
+
+    prefix: str
+    gone_s: float
+
+    def __call__(self, frame: "DataFrame", batch: int) -> None:
+        names = BatchNames(frame.sparkSession, self.prefix)
+        names.give(_BATCH, batch, frame)
+        beats, heard = set[tuple[str, int]](), time.monotonic()
+        while (_BATCH, batch) in (there := names.there()):
+            now = {each for each in there if each[0] == _BEAT}
+            if now != beats:
+                beats, heard = now, time.monotonic()
+            if (_OVER, 0) in there or time.monotonic() > heard + self.gone_s:
+                names.remove(_BATCH, batch)
+                raise RuntimeError(f"no client takes batch {batch}")
+            time.sleep(LOOK_S)
+
+
+class LentQuery:
+    """A query whose batches `take` gets, in a thread of this process; with the methods of Spark's
+    queries. An error of `take` ends it."""
+
+    def __init__(self, spark: "SparkSession", writer: Any, take: Take) -> None:
+        prefix = f"ordercast_{uuid.uuid4().hex}"
+        self._names = BatchNames(spark, prefix)
+        self._take = take
+        self._stopping = threading.Event()
+        self._error: Exception | None = None
+        self._names.give(_BEAT, 0)
+        self.query = writer.foreachBatch(Lender(prefix, GONE_S)).start()
+        self._taking = threading.Thread(target=self._run, name="ordercast batches", daemon=True)
+        self._living = threading.Thread(target=self._live, name="ordercast beats", daemon=True)
+        self._taking.start()
+        self._living.start()
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return self._taking.is_alive()
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
+        self._taking.join(timeout)
+        if self._error is not None:
+            raise self._error
+        return not self._taking.is_alive()
+
+    def stop(self) -> None:
+        """End it after the batch that `take` is at."""
+        self._stopping.set()
+        self._taking.join()
+        self._living.join()
+
+    def _run(self) -> None:
+        try:
+            self._take_batches()
+        except Exception as error:
+            self._error = error
+        try:
+            self._end()
+        except Exception as error:
+            self._error = self._error or error
+
+    def _take_batches(self) -> None:
+        while not self._stopping.is_set():
+            active = self.query.isActive
+            there = self._names.there()
+            lent = [number for kind, number in there if kind == _BATCH]
+            for batch in lent:
+                self._take(self._names.frame(_BATCH, batch), batch)
+                self._names.remove(_BATCH, batch)
+            # Not where they are given: to remove a name may have to wait for others' jobs.
+            for old in sorted(number for kind, number in there if kind == _BEAT)[:-1]:
+                self._names.remove(_BEAT, old)
+            if not lent and not active:
+                error = self.query.exception()
+                if error is not None:
+                    raise error
+                return
+            self._stopping.wait(LOOK_S)
+
+    def _end(self) -> None:
+        """The sign that all is over comes first: Spark waits until the lender has ended."""
+        self._stopping.set()
+        self._living.join()
+        self._names.give(_OVER, 0)
+        self.query.stop()
+        for kind, number in self._names.there():
+            self._names.remove(kind, number)
+
+    def _live(self) -> None:
+        count = 0
+        while not self._stopping.wait(BEAT_S):
+            count += 1
+            try:
+                self._names.give(_BEAT, count)
+            except Exception:
+                return  # the server is gone, which the other thread finds as well
