@@ -70,7 +70,7 @@ def no_collection() -> Iterator[None]:
 
 def _empty(part: object) -> None:
     """Delete the attributes of an object. Compiled classes do not allow that: they stay whole."""
-    with suppress(AttributeError):
+    with suppress(AttributeError, TypeError):
         for name in getattr(part, "__slots__", None) or list(vars(part)):
             delattr(part, name)
 
