@@ -12,19 +12,22 @@ import sysconfig
 import zipfile
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 from ordercast.companion import COMPILED, LIBRARY, MANIFEST, PACKAGE, PURE, digest_of_sources
+from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.version import __version__
-from ordercast.sim.schedules import schedule
+from ordercast.sim.schedules import LONG_EVERY, schedule
 from ordercast.sim.simulate import simulate
 from tools.compiled import compiled_modules
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FEW = ["ordercast.core.gate", "ordercast.core.link", "ordercast.sim.networks"]
-SEEDS = [("propagation", 2000), ("propagation", 2001), ("arrow", 2000), ("ring", 2001)]
+SHORT = [seed for seed in range(2001, 2052) if seed % LONG_EVERY]  # a long one takes seconds
+SEEDS = list(zip(cycle(PROTOCOLS), SHORT, strict=False))
 HASHES = """
 import json, sys
 from ordercast.companion import CODE

@@ -183,6 +183,8 @@ class Driver:
                 self.recorder.accepted(place.name, receipt.group, receipt.seq)
             elif receipt.stage == REFUSED:
                 self.recorder.refused(place.name, receipt.group, receipt.seq)
+                if place.site is not None:  # no runtime asks for it here, and it would grow
+                    place.site.window.refused.clear()
             elif receipt.stage == "stable" and place.waiting:  # there is room in the window
                 self._push(now, OFFER, place)
         if box.forget is not None:
