@@ -203,7 +203,7 @@ def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
     with open_session("ordercast audit", tell=args.verbose, brief=True, **options) as spark:
         if args.figures is not None and args.py_files and is_connect(spark):
             raise UsageError(
-                "--py-files: not with --figures over Spark Connect, whose server loses these files"
+                "--py-files: not with --figures over Spark Connect, whose later jobs do not find these files"
                 " when a streaming query ends"
             )
         query = follow(

@@ -69,7 +69,7 @@ def simulate(
             *check_history(history, causal=config.causal).verdicts.values(),
         ]
     )
-    result = SimResult(
+    return SimResult(
         protocol=config.protocol,
         builder=config.built_by,
         seed=seed,
@@ -90,8 +90,6 @@ def simulate(
         history=history,
         spread={} if world.spread is None else dict(sorted(world.spread.counts.items())),
     )
-    world.dissolve()
-    return result
 
 
 def _judge_rest(world: World) -> None:

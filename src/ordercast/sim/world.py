@@ -9,14 +9,13 @@ drawn amount: no protocol may compare two sites' times.
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from heapq import heappop
 from typing import Any
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import Anew, MemberBox, MemberRecord
-from ordercast.core.stability.by_rounds import ByRounds
 from ordercast.core.structure import Structure
 from ordercast.model.errors import CrossDomain, NotInMajority, UnknownGroup, WindowFull
 from ordercast.model.groups import Site
@@ -68,13 +67,6 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _empty(part: object) -> None:
-    """Delete the attributes of an object. Compiled classes do not allow that: they stay whole."""
-    with suppress(AttributeError, TypeError):
-        for name in getattr(part, "__slots__", None) or list(vars(part)):
-            delattr(part, name)
-
-
 class World(Driver):
     __slots__ = (
         "_in_bursts", "_next", "_record_delivered", "_replies", "_suspect", "calm_at", "epochs",
@@ -116,19 +108,6 @@ class World(Driver):
         with no_collection():
             for place in self.places.values():
                 self._start(0, place)
-
-    def dissolve(self) -> None:
-        """Take the sites apart: nothing can be asked of this world any more. The parts of a member
-        refer to each other in circles. To find these takes Python's collector longer than this."""
-        for member in self.members():
-            for engine in member.engines.values():
-                if isinstance(engine.stability, ByRounds):
-                    _empty(engine.stability.seat)
-                _empty(engine)
-            _empty(member)
-        self.places.clear()
-        self._heap.clear()
-        self._voters_heap.clear()
 
     # --- the loop ---------------------------------------------------------------------------------
 
