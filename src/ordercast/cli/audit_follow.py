@@ -203,8 +203,8 @@ def _on_spark(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
     with open_session("ordercast audit", tell=args.verbose, brief=True, **options) as spark:
         if args.figures is not None and args.py_files and is_connect(spark):
             raise UsageError(
-                "--py-files: not with --figures over Spark Connect, whose later jobs do not find these files"
-                " when a streaming query ends"
+                "--py-files: not with --figures over Spark Connect, whose later jobs do not find"
+                " these files any more"
             )
         query = follow(
             spark, args.history, checkpoint=args.checkpoint, every_s=args.every or 1.0,
