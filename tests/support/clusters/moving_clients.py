@@ -185,6 +185,9 @@ class MovingClients:
         async with self._at(site) as client:  # two of three must be there
             while (await client.status())["standing"] != "present":
                 await asyncio.sleep(0.1)
+            # The store has the opening of the epoch when it has what came after it.
+            self._first += 1
+            await (await client.multicast(GROUP, b"first %d" % self._first)).stable()
         joins = _joins(self.daemons.stores / f"{site}.db", site)
         if loses or joins > self._joins[site]:
             self.lost[site] = self._sent()
