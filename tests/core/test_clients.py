@@ -1,6 +1,8 @@
 """Clients that a group remembers: the window, the layout that keeps it, and a small model that
 attacks it."""
 
+from dataclasses import replace
+
 import pytest
 
 from ordercast.core.clients import ClientWindow
@@ -10,6 +12,7 @@ from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.producers import ProducerMarks, marks_in, positions_in
 from ordercast.model.epochs import (
     CLIENT_WINDOW,
+    ID_WINDOW,
     AddProducer,
     Begin,
     Edit,
@@ -19,7 +22,9 @@ from ordercast.model.epochs import (
     check_included,
 )
 from ordercast.model.errors import FrameError
-from ordercast.model.limits import CLIENT_WINDOWS, CLIENTS
+from ordercast.model.features import LISTS
+from ordercast.model.implicit import implicit_group
+from ordercast.model.limits import CLIENT_WINDOWS, CLIENTS, LIST_WINDOWS
 from ordercast.model.messages import (
     CLIENT_BYTES,
     MARK_BITS,
@@ -153,11 +158,10 @@ def test_a_request_with_a_stamp_is_one_request_to_one_group() -> None:
     full, at = once(b"c" * CLIENT_BYTES, 7, (2 << MARK_BITS) - 1)
     with pytest.raises(FrameError, match="is no number with a stamp"):
         Requests(full, ((at, 1),)).check_against(1)
-    with pytest.raises(FrameError, match="to no list of sites"):
-        Batch(
-            "a", 1, "@" + "0" * 16, 1, 1, b"", members=("a",),
-            requests=Requests(name, ((number, 1),)),
-        ).check()  # fmt: skip
+    Batch(
+        "a", 1, implicit_group("a"), 1, 1, b"", members=("a",),
+        requests=Requests(name, ((number, 1),)),
+    ).check()  # fmt: skip
 
 
 # --- the layout -----------------------------------------------------------------------------------
@@ -199,6 +203,23 @@ def test_so_many_groups_remember_clients() -> None:
     assert full.outcomes == {"c": ""}
     after = changed(full, "d", AddProducer(CLIENT_WINDOW, list(wide.groups)[-1]))
     assert f"{CLIENT_WINDOWS} groups remember clients, which is the limit" in after.outcomes["d"]
+
+
+def test_so_many_lists_remember_clients() -> None:
+    names = [implicit_group([f"s{n}"]) for n in range(LIST_WINDOWS + 1)]
+    known = replace(layout(), features=(LISTS,))
+    full = changed(known, "c", *(AddProducer(CLIENT_WINDOW, name) for name in names[:-1]))
+    assert full.outcomes == {"c": ""}
+    assert unpack_layout(pack_layout(full), build) == full
+    after = changed(full, "d", AddProducer(CLIENT_WINDOW, names[-1]))
+    assert f"{LIST_WINDOWS} lists of sites remember clients" in after.outcomes["d"]
+    for producer in ("p", ID_WINDOW):
+        with pytest.raises(FrameError, match="is a list of sites, not a group"):
+            AddProducer(producer, names[0]).check()
+    refused = changed(layout(), "e", AddProducer(CLIENT_WINDOW, names[0]))
+    assert "knows lists" in refused.outcomes["e"]
+    gone = changed(full, "f", RemoveProducer(CLIENT_WINDOW, names[0]))
+    assert len(gone.producers) == LIST_WINDOWS - 1
 
 
 # --- the small model ------------------------------------------------------------------------------

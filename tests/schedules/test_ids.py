@@ -65,7 +65,7 @@ MUTANTS: dict[str, tuple[Mutation, Sequence[int], int]] = {
         MANY,
     ),
     "opens epochs without ids": (
-        lambda: patch.object(member, "marks_in", _nothing),
+        lambda: patch.object(member, "opening_marks", _nothing),
         SEEDS,
         MANY,
     ),

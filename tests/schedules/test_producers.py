@@ -67,7 +67,7 @@ MUTANTS: dict[str, tuple[Mutation, Sequence[int]]] = {
         lambda: patch.object(PassedBatches, "load", _load_without_marks),
         FEW,
     ),
-    "opens epochs without marks": (lambda: patch.object(member, "marks_in", _nothing), FEW),
+    "opens epochs without marks": (lambda: patch.object(member, "opening_marks", _nothing), FEW),
     "tells no marks at the end": (lambda: patch.object(Engine, "own_marks", _nothing), FEW),
     "folds copies that are not settled": (
         lambda: patch.object(PassedBatches, "_done_with", _folds_unsettled),

@@ -15,7 +15,7 @@ from ordercast.core.engine import Engine
 from ordercast.core.epochs import flush, member
 from ordercast.core.epochs.streams.client_marks import ClientMarks, epoch_of
 from ordercast.core.own_messages import OwnMessages
-from ordercast.core.producers import ProducerMarks
+from ordercast.core.producers import ProducerMarks, marks_in
 from ordercast.core.retention import PassedBatches
 from ordercast.model.messages import Requests
 from schedules.test_ids import _never_doubts
@@ -29,7 +29,14 @@ from schedules.test_producers import (
 )
 from support.worlds import repeating as worlds
 from support.worlds.producing import APART, SMALL, judged
-from support.worlds.repeating import FEW, MANY, Repeater, repeating, stored_repeating
+from support.worlds.repeating import (
+    FEW,
+    MANY,
+    ListRepeater,
+    Repeater,
+    repeating,
+    stored_repeating,
+)
 from support.worlds.stored_members import judge_export
 
 SCHEDULES = 2
@@ -61,7 +68,7 @@ MUTANTS: dict[str, tuple[Mutation, int]] = {
         lambda: patch.object(PassedBatches, "load", _load_without_marks),
         MANY,
     ),
-    "opens epochs without clients": (lambda: patch.object(member, "marks_in", _nothing), MANY),
+    "opens epochs without clients": (lambda: patch.object(member, "opening_marks", _nothing), MANY),
     "tells no clients at the end": (lambda: patch.object(Engine, "own_marks", _nothing), MANY),
     "folds copies that are not settled": (
         lambda: patch.object(PassedBatches, "_done_with", _folds_unsettled),
@@ -111,6 +118,25 @@ def test_what_is_known_to_be_stable_before_its_place_is_told_gets_its_answer() -
 def test_a_number_that_is_used_again_is_judged_by_its_last_use(seed: int, kind: str) -> None:
     """A message to a frozen group was refused; a site crashed before it said `accepted` again."""
     assert judged(*repeating(seed, kind)) == []
+
+
+def test_what_an_absent_member_may_have_is_not_refused_because_its_window_was_removed() -> None:
+    """The only member was absent, and came back with requests in its log."""
+    assert judged(*repeating(127_576)) == []
+
+
+def test_lists_of_sites_recognise_requests_too() -> None:
+    for seed, kind in ((0, SMALL), (1, APART), (2, APART), (4, "")):
+        world, clients = repeating(seed, kind, make=ListRepeater)
+        assert judged(world, clients) == [], f"seed {seed}"
+        assert sum(one.copies for one in clients) > sum(len(one.stable) for one in clients) > 0
+
+
+def test_a_list_whose_window_is_not_handed_on_is_caught() -> None:
+    """Epochs begin with the clients of groups alone."""
+    with patch.object(member, "opening_marks", marks_in):
+        found = [bool(judged(*repeating(n, "trouble", MANY, ListRepeater))) for n in range(6)]
+    assert any(found)
 
 
 @pytest.mark.parametrize("seed", STORED)

@@ -41,9 +41,15 @@ from ordercast.model.epochs import (
     Voters,
     Withdraw,
 )
+from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import LARGEST_NUMBER, PIPE_WINDOW
 from ordercast.model.messages import Key, Placed
-from ordercast.wire.client_marks import ClientMarksTold, ClientMarksWanted
+from ordercast.wire.client_marks import (
+    ClientMarksTold,
+    ClientMarksWanted,
+    ListMarksTold,
+    ListMarksWanted,
+)
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
 from ordercast.wire.epochs import (
@@ -195,6 +201,19 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
     ),
     "ClientMarksWanted": st.builds(ClientMarksWanted, NAMES, COUNTS),
     "ClientMarksTold": st.builds(ClientMarksTold, NAMES, COUNTS, NUMBERS, COUNTS, COUNTS),
+    "ListMarksWanted": st.builds(
+        lambda name, question: ListMarksWanted(implicit_group([name]), question, (name,)),
+        NAMES,
+        COUNTS,
+    ),
+    "ListMarksTold": st.builds(
+        lambda name, *told: ListMarksTold(implicit_group([name]), *told),
+        NAMES,
+        COUNTS,
+        NUMBERS,
+        COUNTS,
+        COUNTS,
+    ),
     "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
     "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
     "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
@@ -354,6 +373,10 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     "ClientMarksWanted": lambda rng: ClientMarksWanted("alpha", number(rng)),
     "ClientMarksTold": lambda rng: ClientMarksTold(
         "alpha", number(rng), number(rng, 1), number(rng), number(rng)
+    ),
+    "ListMarksWanted": lambda rng: ListMarksWanted(implicit_group("ab"), number(rng), ("a", "b")),
+    "ListMarksTold": lambda rng: ListMarksTold(
+        implicit_group("ab"), number(rng), number(rng, 1), number(rng), number(rng)
     ),
     "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
     "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),

@@ -44,8 +44,14 @@ from ordercast.model.epochs import (
     Withdraw,
 )
 from ordercast.model.errors import FrameError
+from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import Batch, Key, Placed, Requests
-from ordercast.wire.client_marks import ClientMarksTold, ClientMarksWanted
+from ordercast.wire.client_marks import (
+    ClientMarksTold,
+    ClientMarksWanted,
+    ListMarksTold,
+    ListMarksWanted,
+)
 from ordercast.wire.codec import WireFrame, decode_frame
 from ordercast.wire.dissemination import (
     Head,
@@ -250,6 +256,8 @@ FRAMES: tuple[WireFrame, ...] = (
     PipeData(1, b"bytes"),
     PipeRoom(1, 65_536),
     PipeEnd(1, "too many pipes here"),
+    ListMarksWanted(implicit_group("ab"), 2**41 + 7, ("a", "b")),
+    ListMarksTold(implicit_group("ab"), 2**41 + 7, 3, 5 << 40 | 17, 5 << 40),
 )  # fmt: skip
 
 MANY = Many(

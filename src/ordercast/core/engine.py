@@ -49,7 +49,7 @@ from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.errors import ConfigError, PeerMistake
 from ordercast.model.groups import Group, Site
-from ordercast.model.implicit import implicit_group
+from ordercast.model.implicit import implicit_group, is_implicit
 from ordercast.model.limits import ITEMS, VECTOR_ENTRIES
 from ordercast.model.messages import Batch, DeliveredBatch, Placed, Requests, pack_payloads
 from ordercast.model.options import NEVER, Options
@@ -683,9 +683,9 @@ class Engine:
         return (*(tuple((*stream, seq) for stream, seq in found.items())), *self.own_marks())
 
     def own_marks(self) -> StreamSeqs:
-        """The marks of producers at this site's groups."""
+        """The marks at this site's groups. At lists of other sites they are as they were."""
         groups = self.structure.groups
-        return self.marks.of(lambda group: self.name in groups.get(group, ()))
+        return self.marks.of(lambda g: is_implicit(g) or self.name in groups.get(g, ()))
 
     # --- made again from its store: policy `wait` ([GS] §5.2.2) -----------------------------------
 

@@ -23,6 +23,7 @@ from ordercast.core.ids import IdWindow, id_mark, next_number, ticket_of_number
 from ordercast.core.outbox import Stream, StreamSeqs, stream_seqs
 from ordercast.model.epochs import PRODUCERS, is_id_mark, is_mark
 from ordercast.model.groups import Group, Site
+from ordercast.model.implicit import is_implicit
 from ordercast.model.messages import (
     Batch,
     Placed,
@@ -153,6 +154,14 @@ def marks_in(lasts: Mapping[Stream, int], groups: Iterable[Group]) -> StreamSeqs
         for stream, number in lasts.items()
         if stream[0] in marked and stream[2] in wanted
     )
+
+
+def opening_marks(lasts: Mapping[Stream, int], groups: Iterable[Group]) -> StreamSeqs:
+    """What an epoch of these groups begins with: their marks, and the clients of all lists of
+    sites, because nobody knows before whose lists they are."""
+    marked = marks_among(lasts)
+    lists = (group for origin, _, group in lasts if origin in marked and is_implicit(group))
+    return marks_in(lasts, [*groups, *lists]) if marked else NO_MARKS
 
 
 def marks_among(streams: Iterable[Stream]) -> dict[Site, None]:

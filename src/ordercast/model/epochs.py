@@ -134,7 +134,7 @@ class AddProducer(_OfProducer, frozen=True, tag="m"):
 
     def check(self) -> None:
         super().check()
-        check_named_group(self.group, "group")
+        _check_remembering(self.producer, self.group)
 
 
 class RemoveProducer(_OfProducer, frozen=True, tag="n"):
@@ -145,7 +145,12 @@ class RemoveProducer(_OfProducer, frozen=True, tag="n"):
     def check(self) -> None:
         super().check()
         if self.group:
-            check_named_group(self.group, "group")
+            _check_remembering(self.producer, self.group)
+
+
+def _check_remembering(producer: str, group: Group) -> None:
+    """A list of sites remembers clients, and nothing else."""
+    (check_group if producer == CLIENT_WINDOW else check_named_group)(group, "group")
 
 
 class Grant(Packed, frozen=True, tag="a"):

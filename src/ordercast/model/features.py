@@ -14,6 +14,7 @@ CORES: Final = "cores"
 GRANTS: Final = "grants"
 HEADERS: Final = "headers"
 IDS: Final = "ids"
+LISTS: Final = "lists"
 MARKS: Final = "marks"
 OUTSIDE: Final = "outside"
 PRODUCERS: Final = "producers"
@@ -25,6 +26,7 @@ FEATURES: Final[dict[str, str]] = {
     HEADERS: "messages have headers, the time of sending, and the groups they are addressed to",
     MARKS: "the protocol hybrid:N:M, with arrow groups of M sites below its core",
     IDS: "of several copies of a message with an id the first in the log is delivered",
+    LISTS: "requests to listed sites, or to several groups, are recognised as those to a group",
     OUTSIDE: "sites ask members of a group about its clients, and take their requests too",
     REPEATS: "a client's request is recognised by its group, at whichever member it is repeated",
     PRODUCERS: "of several copies of a producer's message the first in the log is delivered",

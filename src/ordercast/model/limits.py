@@ -35,6 +35,7 @@ IDS: Final = 2_048  # of their senders' own, that a group remembers
 ID_WINDOWS: Final = 16  # groups that remember ids
 CLIENTS: Final = 1_024  # that a group remembers
 CLIENT_WINDOWS: Final = 32  # groups that remember clients
+LIST_WINDOWS: Final = 32  # lists of sites that do
 ID_CHARACTERS: Final = 128  # of an id that a sender has chosen
 READER_GROUPS: Final = 1_000  # of one named reader
 STARTS: Final = 64  # of a site on its store, the last ones

@@ -251,7 +251,8 @@ class Batch(Packed, frozen=True):
             self._check_past()
         if self.requests is not None:
             self.requests.check_against(self.count)
-            if self.members and not is_client(self.requests.client):
+            client = self.requests.client
+            if self.members and not (is_client(client) or is_once(client)):
                 raise FrameError(
                     "batch.requests: a producer, or what has an id, goes to no list of sites"
                 )

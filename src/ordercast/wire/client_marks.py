@@ -6,8 +6,17 @@ The core knows nothing of these frames: they are between the drivers of two site
 
 from typing import TypeAlias
 
-from ordercast.model.fields import Natural, Ordinal, Packed, check_named_group
-from ordercast.model.groups import Group
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import (
+    Natural,
+    Ordinal,
+    Packed,
+    check_destination,
+    check_group,
+    check_named_group,
+)
+from ordercast.model.groups import Group, Site
+from ordercast.model.implicit import implicit_group, is_implicit
 
 
 class ClientMarksWanted(Packed, frozen=True, tag="G"):
@@ -34,4 +43,34 @@ class ClientMarksTold(Packed, frozen=True, tag="H"):
         check_named_group(self.group, "group")
 
 
-ClientMarksFrame: TypeAlias = ClientMarksWanted | ClientMarksTold
+class ListMarksWanted(Packed, frozen=True, tag="V"):
+    """As `ClientMarksWanted`, about a list of sites, where the layout has adopted `lists`."""
+
+    group: Group
+    question: Natural
+    members: tuple[Site, ...]
+
+    def check(self) -> None:
+        check_destination(self.group, self.members, "group")
+        if implicit_group(self.members) != self.group:
+            raise FrameError(f"group: {self.group!r} is not the name of its list of sites")
+
+
+class ListMarksTold(Packed, frozen=True, tag="Y"):
+    """As `ClientMarksTold`, of a list of sites."""
+
+    group: Group
+    question: Natural
+    epoch: Ordinal
+    mark: Natural
+    horizon: Natural
+
+    def check(self) -> None:
+        if not is_implicit(self.group):
+            raise FrameError(f"group: {self.group!r} is no list of sites")
+        check_group(self.group, "group")
+
+
+Asked: TypeAlias = ClientMarksWanted | ListMarksWanted
+Answered: TypeAlias = ClientMarksTold | ListMarksTold
+ClientMarksFrame: TypeAlias = Asked | Answered

@@ -3,6 +3,7 @@ lost stores, each is delivered once and in order."""
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,13 +15,14 @@ from net.client.test_several_addresses import client, hold, running_three
 from ordercast.core import clients as core_clients
 from ordercast.model.epochs import CLIENT_WINDOW, RemoveProducer
 from ordercast.model.errors import Error, Expired
+from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import MARK_BITS
 from ordercast.net.client.client import Client
 from ordercast.net.replica.replica import Replica
 from ordercast.net.site.node import site_of
 from ordercast.net.store.writer import Writer
 from ordercast.wire.client_marks import ClientMarksTold
-from support.clusters.served import served
+from support.clusters.served import Served, served
 from support.clusters.sites import until
 from support.harness.loops import in_loop
 
@@ -85,6 +87,60 @@ async def test_a_client_moves_between_daemons_of_members_and_of_other_sites(
         await (await remote.multicast("alpha", b"61")).stable()
         for site in "abc":
             assert await delivered(running, site, b"61") == numbered(range(62))
+
+
+async def moving_list(running: Served, remote: Client, groups: Sequence[str]) -> None:
+    """A client that sends to several groups at once, and to listed sites, over kills of its
+    daemons."""
+
+    async def send(number: int) -> Any:
+        if number % 2:
+            return await remote.multicast(groups, b"%d" % number)
+        return await remote.multicast_to(sorted(union), b"%d" % number)
+
+    union = {site for group in groups for site in OUTSIDE[group]}
+    name = implicit_group(union)
+    await (await send(0)).stable()
+    await until(lambda: bool(remote._outgoing.marks.get(name)))
+    receipts = []
+    for number in range(1, 61):
+        receipts.append(await send(number))
+        if number in (10, 30, 50):
+            await asyncio.sleep(0.003 * number)
+            gone = remote.site
+            await running.kill(gone)
+            await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
+            await running.start(gone)
+            assert all(stamped(remote))
+    for receipt in receipts:
+        await receipt.stable()
+    await (await send(61)).stable()
+    for site in sorted(union):
+        assert await delivered(running, site, b"61") == numbered(range(62))
+
+
+@in_loop
+async def test_lists_of_sites_and_several_groups_remember_clients(tmp_path: Path) -> None:
+    async with running_three(tmp_path, OUTSIDE) as running:
+        async with client(running, "a", "b", "c") as remote:
+            await moving_list(running, remote, ["alpha", "beta"])
+            told = await remote.status()
+            lists = [one for one in told["producers"] if one["group"].startswith("@")]
+            assert [(one["producer"], one["number"]) for one in lists] == [("+clients", 1)]
+            await remote.change(RemoveProducer(CLIENT_WINDOW, lists[0]["group"]))
+            await until(lambda: not remote._outgoing.marks[lists[0]["group"]])
+            await (await remote.multicast_to([*"abcd"], b"62")).stable()
+        async with client(running, "e") as remote:
+            await (await remote.multicast_to([*"abcd"], b"63")).stable()
+
+
+@in_loop
+async def test_a_list_remembers_clients_of_daemons_that_are_not_in_it(tmp_path: Path) -> None:
+    async with (
+        running_three(tmp_path, OUTSIDE) as running,
+        client(running, "d", "e", "a") as remote,
+    ):
+        await moving_list(running, remote, ["alpha"] * 2)
 
 
 @in_loop

@@ -37,6 +37,7 @@ NEEDS: list[tuple[frames.ClientFrame, list[str]]] = [
     (frames.SendById(1, "alpha", 1, b"", "id", 1), ["send:alpha"]),
     (frames.IdMarkRequest(1, "alpha"), ["send:alpha"]),
     (frames.SendOnce(1, "alpha", 1, b"", 1, 0), ["send:alpha"]),
+    (frames.SendListedOnce(1, "@x", 1, b"", 1, 0, ("a", "b"), False), ["send:*"]),
     (frames.Subscribe(1, None, False), ["some", "read"]),
     (frames.Subscribe(1, 1, True), ["some", "read", "observe"]),
     (frames.Credit(1, 1, 1, 0), []),  # of a subscription that was let in, and is looked at again

@@ -8,10 +8,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from ordercast.core import ids
+from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import DOUBTED, Stream
 from ordercast.core.producers import ProducerMarks
 from ordercast.model.epochs import ID_WINDOW, AddProducer, RemoveProducer
+from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.messages import MARK_BITS, by_id
 from ordercast.model.options import SECOND
 from support.judges.epoch_judge import who_may_have_lost
@@ -85,7 +87,23 @@ class Chooser(Producer):
     def takes(self, site: str, group: str) -> bool:
         """Whether the site takes messages for the group."""
         layout = self.world.members[site].layout
-        return site in layout.groups[group] and layout.home(site) is not None
+        return site in self.members(layout, group) and layout.home(site) is not None
+
+    def members(self, layout: Layout, group: str) -> tuple[str, ...]:
+        return self.lists.get(group) or layout.groups.get(group, ())
+
+    def is_gone(self, site: str, group: str) -> bool:
+        """Whether no epoch will take messages for the group, as the site knows."""
+        layout = self.world.members[site].layout
+        if group not in self.lists:
+            return group not in layout.groups
+        try:
+            layout.taking(site, group, layout.listed(self.lists[group]))
+        except NotInMajority:
+            return False
+        except Error:
+            return site in layout.roster
+        return False
 
     def settled(self, site: str, group: str) -> int | None:
         """How far what is settled goes there; None: it is not known now."""
@@ -110,7 +128,7 @@ class Chooser(Producer):
             member, group = world.members[site], sent[0]
             layout = member.layout
             ticket = layout.producers.get((self.window, group))
-            if group not in layout.groups:
+            if self.is_gone(site, group):
                 self._left.pop(0)
                 self.open.remove(sent)
                 self.refused.append(sent)

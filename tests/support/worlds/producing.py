@@ -46,6 +46,7 @@ class Producer:
         self.stable: list[Sent] = []
         self.refused: list[Sent] = []
         self.copies = self.moves = 0
+        self.lists: dict[str, tuple[str, ...]] = {}  # the sites of groups that are lists
         self._at: tuple[str, int] | None = None  # a site, and its boot
         self._left: list[Sent] = []
         self._given: dict[Sent, tuple[str, str, int]] = {}  # the seq of the copy, here
@@ -134,8 +135,13 @@ class Producer:
         world, seqs = self.world, list[int]()
 
         def call(member: Any) -> tuple[str, int]:
-            seqs.append(member.submit(world.now, group, [body, body + b"'"], request))
-            return group, seqs[0]
+            payloads = [body, body + b"'"]
+            if group in self.lists:
+                _, seq = member.submit_to(world.now, self.lists[group], payloads, request)
+            else:
+                seq = member.submit(world.now, group, payloads, request)
+            seqs.append(seq)
+            return group, seq
 
         world._submit(site, call, (body, body + b"'"))
         if not seqs:

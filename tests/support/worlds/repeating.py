@@ -9,15 +9,18 @@ from unittest.mock import patch
 
 from ordercast.core import clients
 from ordercast.core.clients import ClientWindow
+from ordercast.core.epochs.layout import Layout, components
 from ordercast.core.epochs.streams.client_marks import (
     ClientMarks,
     client_marks,
+    engine_of,
     epoch_of,
     was_delivered,
 )
 from ordercast.core.outbox import Stream
 from ordercast.core.producers import ProducerMarks, marks_in
 from ordercast.model.epochs import CLIENT_WINDOW
+from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import LARGEST_NUMBER
 from ordercast.model.messages import Requests, once
 from support.worlds.choosing import Chooser
@@ -49,7 +52,9 @@ class Repeater(Chooser):
         super()._connect()
         self._asked = {}
         members, (group,) = self.world.members, self.groups
-        others = [s for s in sorted(members) if s not in members[s].layout.groups.get(group, (s,))]
+        others = [
+            s for s in sorted(members) if s not in (self.members(members[s].layout, group) or (s,))
+        ]
         if others and self.draw.random() < 0.4:
             site = self.draw.choice(others)
             self._at = site, self.world.boots[site]
@@ -70,13 +75,16 @@ class Repeater(Chooser):
         return isinstance(window, ClientWindow) and window.knows(Requests(client, ((number, 1),)))
 
     def takes(self, site: str, group: str) -> bool:
-        return site not in self.world.members[site].layout.groups[group] or super().takes(
-            site, group
-        )
+        layout = self.world.members[site].layout
+        return site not in self.members(layout, group) or super().takes(site, group)
 
     def settled(self, site: str, group: str) -> int | None:
         """Another site than a member knows what it was told, now or some time ago."""
-        if site in self.world.members[site].layout.groups[group]:
+        member = self.world.members[site]
+        if site in self.members(member.layout, group):
+            listed = self.lists.get(group, ())
+            if engine_of(site, member.layout, member.engines, group, listed) is None:
+                return None
             return super().settled(site, group)
         if group not in self._told or self.draw.random() < 0.5:
             told = self._ask(site, group)
@@ -90,14 +98,15 @@ class Repeater(Chooser):
     def _ask(self, site: str, group: str) -> ClientMarks | None:
         """What some member answers, here first; the network may be cut, or not."""
         members = self.world.members
-        known = [each for each in members[site].layout.groups.get(group, ()) if each in members]
+        layout, listed = members[site].layout, self.lists.get(group, ())
+        known = [each for each in self.members(layout, group) if each in members]
         if not known:
             return None
         one = members[site if site in known else self.draw.choice(known)]
-        found = client_marks(one.name, one.layout, one.engines, group)
+        found = client_marks(one.name, one.layout, one.engines, group, listed)
         if found is None and one is members[site]:
             one = members[self.draw.choice(known)]
-            found = client_marks(one.name, one.layout, one.engines, group)
+            found = client_marks(one.name, one.layout, one.engines, group, listed)
         return found
 
     def is_asking(self, sent: Sent) -> bool:
@@ -112,7 +121,7 @@ class Repeater(Chooser):
         if self.was_told(sent, layout.lasts):
             self._asked.pop(sent, None)
             return
-        if group not in layout.groups:
+        if self.is_gone(site, group):
             self._asked.pop(sent, None)
             self._expire(sent)
             return
@@ -121,11 +130,14 @@ class Repeater(Chooser):
             found = was_delivered(answer[1], answer[0], self._since[sent])
         if found is None:
             told = self._ask(site, group)
-            self._asked[sent] = None if told is None else (epoch_of(layout, group), told)
+            self._asked[sent] = None if told is None else (self._epoch(layout, group), told)
             return
         del self._asked[sent]
         if not found:
             self._expire(sent)
+
+    def _epoch(self, layout: Layout, group: str) -> int:
+        return epoch_of(layout, group, self.lists.get(group, ()))
 
     def mark(self, marks: ProducerMarks, group: str) -> int:
         return marks.heard.get(group, 0)
@@ -135,10 +147,29 @@ class Repeater(Chooser):
         return once(f"{self.name} {life}".encode(), sent[1], since)
 
 
-def repeating(seed: int, kind: str = "", most: int = 0) -> tuple[World, list[Repeater]]:
+class ListRepeater(Repeater):
+    """It sends to listed sites, in the place of a group."""
+
+    def __init__(self, world: World, name: str, seed: int, groups: Sequence[str]) -> None:
+        super().__init__(world, name, seed, groups)
+        self._choose()
+
+    def _choose(self) -> None:
+        """Some sites of one domain, as it is at the beginning."""
+        groups = self.world.first.groups
+        near = self.draw.choice(components(groups))
+        sites = sorted({site for name in near for site in groups[name]})
+        some = tuple(sorted(self.draw.sample(sites, self.draw.randint(1, len(sites)))))
+        self.groups = [implicit_group(some)]
+        self.lists[self.groups[0]] = self.world.listed[self.groups[0]] = some
+
+
+def repeating(
+    seed: int, kind: str = "", most: int = 0, make: type[Repeater] = Repeater
+) -> tuple[World, list[Repeater]]:
     """As `producing`. `most`: so many clients are remembered."""
     with patch.object(clients, "REMEMBERED", most or (MANY if seed % 3 == 0 else FEW)):
-        world, senders = producing(seed, kind, Repeater)
+        world, senders = producing(seed, kind, make)
     return world, [one for one in senders if isinstance(one, Repeater)]
 
 

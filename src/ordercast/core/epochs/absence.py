@@ -22,7 +22,7 @@ from ordercast.core.epochs.layout import (
     opened,
 )
 from ordercast.core.epochs.streams.ends import told_in, with_streams
-from ordercast.core.producers import marks_in
+from ordercast.core.producers import opening_marks
 from ordercast.model.epochs import (
     AddGroup,
     Counts,
@@ -260,7 +260,7 @@ def _opening_marks(
     found = dict(layout.opening_marks)
     for domain in old:
         if domain.epoch in absent.values():
-            marks = marks_in(layout.lasts, domain.structure.groups)
+            marks = opening_marks(layout.lasts, domain.structure.groups)
             found |= {domain.epoch: marks} if marks else {}
     return found
 

@@ -317,6 +317,8 @@ class Admission:
             self._lists[group] = members
         else:
             self._origin.domain(group, members)  # raises if there is none
+        if request is not None:
+            require_ticket(self._origin.layout, group, *request)
         batch = Reservation(group, members, 0, payloads, size, sent_ns, extras, request)
         return group, self._reserve(self._last_listed, batch, turn, extras)
 

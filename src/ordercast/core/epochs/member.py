@@ -57,7 +57,7 @@ from ordercast.core.outbox import (
     StageReached,
     opening,
 )
-from ordercast.core.producers import NO_MARKS, marks_among, marks_in
+from ordercast.core.producers import marks_among, opening_marks
 from ordercast.model.epochs import (
     Edit,
     Entry,
@@ -535,10 +535,10 @@ class Member:
         for batch in unplaced:
             try:
                 self.flush.require_nothing_waits()
+                domain = self.domain(batch.group, batch.members)
                 if (asked := batch.requests) is not None:
                     number = asked.numbers[0][0]
                     require_ticket(self.layout, batch.group, asked.client, number)
-                domain = self.domain(batch.group, batch.members)
             except NotInMajority:
                 self.flush.parked.append(batch)
                 continue
@@ -561,8 +561,7 @@ class Member:
             ]
         )
         own = {group: seq for origin, inc, group, seq in lasts if (origin, inc) == here}
-        marks = marks_in(self.layout.lasts, groups) if marked else NO_MARKS
-        return opening(position, lasts, own, unplaced, marks)
+        return opening(position, lasts, own, unplaced, opening_marks(self.layout.lasts, groups))
 
     def _look_at_early(self) -> None:
         early, self._early, self._early_bytes = self._early, [], 0

@@ -18,9 +18,18 @@ from ordercast.core.epochs.layout import (
     sites_of,
 )
 from ordercast.core.order.registry import is_protocol
-from ordercast.model.epochs import WINDOWS, Counts, Edit, EndPart, ForestMoves, Included
+from ordercast.model.epochs import (
+    CLIENT_WINDOW,
+    WINDOWS,
+    Counts,
+    Edit,
+    EndPart,
+    ForestMoves,
+    Included,
+)
 from ordercast.model.errors import ConfigError, FrameError
 from ordercast.model.features import are_features
+from ordercast.model.fields import IMPLICIT_PATTERN
 from ordercast.model.grants import GrantText, grants_told
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import is_name
@@ -219,7 +228,10 @@ def _read(data: bytes) -> _Layout:
         or len(packed.chain) not in (0, HASH_BYTES)
         or not are_features(packed.features)
         or not all(is_name(name) or name in WINDOWS for name, _, _ in packed.producers)
-        or not all(group in packed.groups for _, group, _ in packed.producers)
+        or not all(
+            group in packed.groups or (name == CLIENT_WINDOW and IMPLICIT_PATTERN.fullmatch(group))
+            for name, group, _ in packed.producers
+        )
         or not all(0 < ticket <= packed.last_ticket for _, _, ticket in packed.producers)
     ):
         raise FrameError("not a layout: its parts contradict each other")

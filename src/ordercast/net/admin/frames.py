@@ -268,6 +268,14 @@ class CopyPiece(Packed, frozen=True, tag=22):
     offset: Natural
 
 
+class SendListedOnce(SendOnce, frozen=True, tag=23):
+    """The same for a list of sites, as it was when it was first sent; the group is its name.
+    `again`: it was sent before."""
+
+    sites: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MEMBERS)]
+    again: bool
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -289,6 +297,7 @@ ClientFrame: TypeAlias = (
     | IdMarkRequest
     | TimesRequest
     | SendOnce
+    | SendListedOnce
     | CopyRequest
     | CopyPiece
 )
@@ -319,7 +328,8 @@ class ServedCluster(Packed, frozen=True, forbid_unknown_fields=False):
 
 class GroupMarks(Packed, frozen=True, tag=15):
     """The groups that remember clients, each with its mark: requests to them are stamped with it.
-    Sent whenever it has changed, but not more often than the daemon looks."""
+    Of lists of sites, those that the daemon has heard of; 0: nothing is stamped now. Sent whenever
+    it has changed, but not more often than the daemon looks."""
 
     marks: tuple[tuple[Group, int], ...]
 

@@ -765,7 +765,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self._outgoing.settle()  # perhaps a group is gone
             self._targets.update(frame)
         elif isinstance(frame, GroupMarks):
-            self._outgoing.marks = dict(frame.marks)
+            self._outgoing.take_marks(frame.marks)
         elif isinstance(frame, Answer):
             self._answered(frame.id, frame.body, None)
         elif isinstance(frame, Failed):

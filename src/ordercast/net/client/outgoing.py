@@ -8,9 +8,10 @@ from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, packed_b
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
 from ordercast.model.errors import ConfigError, Error, Expired, Fenced, WindowFull
-from ordercast.model.features import HEADERS
+from ordercast.model.features import HEADERS, LISTS
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders
+from ordercast.model.implicit import implicit_group, is_implicit
 from ordercast.model.messages import numbered
 from ordercast.net.admin.frames import (
     STABLE,
@@ -18,6 +19,7 @@ from ordercast.net.admin.frames import (
     Produce,
     Send,
     SendById,
+    SendListedOnce,
     SendOnce,
     Watch,
     Welcome,
@@ -74,8 +76,9 @@ class ClientOutgoing:
         self._produced: dict[tuple[str, Group], int] = {}
         self._takes_stamps = False  # the daemon knows stamps
         self.keeps_seqs = False  # nothing is stamped
-        self.marks: dict[Group, int] = {}  # of groups that remember clients
-        # By group: the number of the last stamped request that was not rejected, and its stamp.
+        self.marks: dict[Group, int] = {}  # of groups and lists that remember clients
+        # By group or list: the number of the last stamped request that was not rejected, and its
+        # stamp.
         self._stamped: dict[Group, tuple[int, int]] = {}
 
     # --- what is to be sent -----------------------------------------------------------------------
@@ -150,6 +153,8 @@ class ClientOutgoing:
         if sent is None or sent.count >= self._batch_messages or sent.size + size > _BATCH_BYTES:
             sent = self._begin(target)
             self._stamp(sent)
+            if target[1]:  # the same sites as another target: nothing overtakes it there
+                self._filling = {t: s for t, s in self._filling.items() if t[1] != target[1]}
             if whole:
                 self._filling.pop(target, None)
             else:
@@ -162,11 +167,19 @@ class ClientOutgoing:
     def _stamp(self, sent: ClientRequest) -> None:
         """If its group remembers clients, it can be sent again anywhere. Stamps never go back,
         though a daemon may lag behind the one before."""
-        mark = 0 if sent.sites or self.keeps_seqs else self.marks.get(sent.target, 0)
+        if sent.sites and LISTS in self.targets.features:
+            sent.stream = implicit_group(sent.sites)
+        mark = 0 if self.keeps_seqs else self.marks.get(sent.stream, 0)
         if mark:
-            sent.after, stamp = self._stamped.get(sent.target, (0, 0))
+            sent.after, stamp = self._stamped.get(sent.stream, (0, 0))
             sent.stamp = max(mark, stamp)
-            self._stamped[sent.target] = sent.number, sent.stamp
+            self._stamped[sent.stream] = sent.number, sent.stamp
+
+    def take_marks(self, told: Iterable[tuple[Group, int]]) -> None:
+        """The marks that a daemon tells. It may not have heard of a list yet: then the mark that
+        the one before has told is still right for stamps."""
+        lists = {group: mark for group, mark in self.marks.items() if is_implicit(group)}
+        self.marks = {**lists, **dict(told)}
 
     def produce(
         self,
@@ -241,7 +254,11 @@ class ClientOutgoing:
             return
         body = packed_body(sent.payloads, 0, sent.headers, sent.groups)
         if sent.stamp:
-            self._send(SendOnce(sent.number, sent.target, sent.count, body, sent.stamp, sent.after))
+            fields = (sent.number, sent.stream, sent.count, body, sent.stamp, sent.after)
+            if sent.sites:
+                self._send(SendListedOnce(*fields, sent.sites, sent.again))
+            else:
+                self._send(SendOnce(*fields))
             sent.again, sent.repeated = True, sent.again
             return
         if sent.producer:
@@ -374,9 +391,11 @@ class ClientOutgoing:
                 kind = Fenced if isinstance(error, Fenced) else Error
                 self._reject_later(sent, kind(f"{name} before it failed: {error}"))
             elif sent.stamp and not isinstance(error, Expired):
-                self._stamped[sent.target] = sent.after, 0
-                name = f"a message to {sent.target!r} before it failed: {error}"
-                self._reject_later(sent, _unknown(Error(name)))
+                self._stamped[sent.stream] = sent.after, 0
+                name = f"a message to {sent.target or ','.join(sent.sites)} before it failed"
+                self._reject_later(sent, _unknown(Error(f"{name}: {error}")))
+            if sent.sites and type(error) is Error:  # a daemon that does not know the list
+                self.marks.pop(sent.stream, None)
             self._count_answered()
 
     def _reject_later(self, first: ClientRequest, why: Error) -> None:
@@ -386,7 +405,7 @@ class ClientOutgoing:
             sent.number
             for sent in self.requests.values()
             if sent.number > first.number
-            and (sent.producer, sent.target) == (first.producer, first.target)
+            and (sent.producer, sent.stream) == (first.producer, first.stream)
             and bool(sent.stamp) == bool(first.stamp)
         ]
         for number in later:
@@ -428,7 +447,8 @@ class ClientOutgoing:
         self._produces, self.takes_ids = welcome.produces, welcome.takes_ids
         self.settle()
         self.tells_times = welcome.tells_times
-        self._takes_stamps, self.marks = welcome.takes_stamps, dict(welcome.marks)
+        self._takes_stamps = welcome.takes_stamps
+        self.take_marks(welcome.marks)
         self._uncut = []
         self._filling.clear()
         for sent in list(self.requests.values()):

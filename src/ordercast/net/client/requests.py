@@ -16,7 +16,7 @@ class ClientRequest:
     __slots__ = (
         "after", "again", "at", "chosen", "count", "error", "group", "groups", "headers", "number",
         "payloads", "producer", "repeated", "seq", "since",
-        "sites", "size", "stage", "stamp", "target", "waiters",
+        "sites", "size", "stage", "stamp", "stream", "target", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -33,6 +33,7 @@ class ClientRequest:
         self.chosen = ""
         self.since = 0
         self.target = target
+        self.stream = target  # whose clients recognise it: its group, or the name of its list
         self.sites = sites
         self.groups = groups
         self.headers: list[HeaderRun] = []

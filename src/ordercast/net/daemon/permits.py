@@ -21,6 +21,7 @@ from ordercast.net.admin.frames import (
     ReadRange,
     Send,
     SendById,
+    SendListedOnce,
     SendOnce,
     StatusRequest,
     Subscribe,
@@ -42,6 +43,8 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
     """The grants that a request needs. What concerns the site as a whole needs all groups: a
     position that is confirmed is confirmed for all readers of the site, a list of sites is nobody's
     group, and a store has the messages of all groups."""
+    if isinstance(frame, SendListedOnce):
+        return [(SEND, EVERY)]
     if isinstance(frame, Send):
         return [(SEND, EVERY if frame.sites else frame.group)]
     if isinstance(frame, Watch | Produce | SendById | SendOnce | IdMarkRequest):

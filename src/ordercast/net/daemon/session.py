@@ -20,6 +20,7 @@ from ordercast.net.admin.frames import (
     Rejected,
     Send,
     SendById,
+    SendListedOnce,
     SendOnce,
     StagesReached,
     Watch,
@@ -154,8 +155,7 @@ class ClientSession:
             self._answered = frame.answered
             self.site.answered(self.client, frame.answered)
         number = frame.number
-        if frame.group:
-            self.site.repeats.begin(frame.group)
+        self.site.repeats.begin(frame.group, frame.sites)
         if number in self._reached:  # it is still under way, from an earlier connection
             self._tell(number)
             return
@@ -278,7 +278,7 @@ class ClientSession:
         are; what a client says of that does not count."""
         body, extras = unpack_body(frame.body), NO_EXTRAS
         if isinstance(body, Envelope):
-            body.check(listed=isinstance(frame, Send) and bool(frame.sites))
+            body.check(listed=isinstance(frame, Send | SendListedOnce) and bool(frame.sites))
             payloads, extras = body.payloads, Extras(body.headers, body.groups)
         else:
             payloads = body
@@ -301,9 +301,11 @@ class ClientSession:
     ) -> Receipt:
         if isinstance(frame, SendOnce):
             stamped = (self.client, frame.number, frame.stamp)
-            return await self.site.repeats.send(
-                stamped, frame.group, payloads, extras, self.subject
-            )
+            repeats, group = self.site.repeats, frame.group
+            if isinstance(frame, SendListedOnce):
+                to = (group, frame.sites, frame.again)
+                return await repeats.send_listed(stamped, to, payloads, extras, self.subject)
+            return await repeats.send(stamped, group, payloads, extras, self.subject)
         name, send = (frame.producer, frame.at), self.site.producing.send
         return await send(name, frame.group, payloads, extras, self.subject)
 

@@ -206,6 +206,19 @@ class SiteSender:
             self._not_ready.append(waiting)
             await waiting
 
+    async def whole(self, group: Group, sites: Sequence[Site]) -> None:
+        """Wait until one domain has all these sites: none of them is absent. Raises as `ready`, and
+        if there is no such domain for another reason."""
+        while True:
+            try:
+                self._core.domain(group, self._core.layout.listed(sites))
+                return
+            except NotInMajority:
+                self._require_hope()
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._not_ready.append(waiting)
+            await waiting
+
     def _no_room(self, extras: Extras) -> WindowFull | NotInMajority:
         why = self._presence.why_not()
         if extras.headers and not self.admission.founded:

@@ -1,7 +1,7 @@
 """What a member of a group knows of its clients, and what follows from that for a request which was
 sent through a site that is no member (docs/requests.md, "Through a site that is no member")."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ordercast.core.engine import Engine
@@ -23,12 +23,16 @@ class ClientMarks:
 
 
 def client_marks(
-    site: Site, layout: Layout, engines: Mapping[int, Engine], group: Group
+    site: Site,
+    layout: Layout,
+    engines: Mapping[int, Engine],
+    group: Group,
+    listed: Sequence[Site] = (),
 ) -> ClientMarks | None:
-    """What this site can tell; None: it has no log of the group."""
+    """What this site can tell of a group, or of listed sites; None: it has no log of them now."""
+    engine = engine_of(site, layout, engines, group, listed)
     home = layout.home(site)
-    engine = None if home is None else engines.get(home.epoch)
-    if home is None or engine is None or site not in engine.structure.groups.get(group, ()):
+    if engine is None or home is None:
         return None
     ticket = layout.producers.get((CLIENT_WINDOW, group), 0)
     marks, window = engine.marks, engine.marks.client_windows.get(group)
@@ -40,8 +44,28 @@ def client_marks(
     return ClientMarks(home.epoch, mark, window.horizon)
 
 
-def epoch_of(layout: Layout, group: Group) -> int:
-    """The epoch that the group is in; 0: in none now."""
+def engine_of(
+    site: Site,
+    layout: Layout,
+    engines: Mapping[int, Engine],
+    group: Group,
+    listed: Sequence[Site] = (),
+) -> Engine | None:
+    """The engine in which this site has the log of the group, or of the listed sites."""
+    home = layout.home(site)
+    engine = None if home is None else engines.get(home.epoch)
+    if home is None or engine is None:
+        return None
+    if listed:
+        return engine if site in listed and all(one in home.sites for one in listed) else None
+    return engine if site in engine.structure.groups.get(group, ()) else None
+
+
+def epoch_of(layout: Layout, group: Group, listed: Sequence[Site] = ()) -> int:
+    """The epoch that the group is in, or that has all listed sites; 0: there is none now."""
+    if listed:
+        domains = layout.domains.values()
+        return next((d.epoch for d in domains if all(one in d.sites for one in listed)), 0)
     domain = layout.domain_of([group])
     return 0 if domain is None else domain.epoch
 

@@ -15,6 +15,7 @@ from ordercast.core.epochs.layout import Layout, Stream
 from ordercast.core.ids import remembered
 from ordercast.model.epochs import EndPart, Finish, Open, is_mark
 from ordercast.model.groups import Site
+from ordercast.model.implicit import is_implicit
 from ordercast.model.limits import PARTS
 
 FEW = 4_096  # entries that are never looked through
@@ -114,5 +115,8 @@ def _with_tickets(
     return {
         at: number
         for at, number in lasts.items()
-        if not is_mark(at[0]) or at[1] in tickets or at[2] in there
+        if not is_mark(at[0])
+        or at[1] in tickets
+        or at[2] in there
+        or (there and is_implicit(at[2]))
     }

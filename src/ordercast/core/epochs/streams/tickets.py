@@ -18,8 +18,16 @@ from ordercast.model.epochs import (
     RemoveProducer,
 )
 from ordercast.model.errors import ConfigError, UnknownGroup
+from ordercast.model.features import LISTS
 from ordercast.model.groups import Group
-from ordercast.model.limits import CLIENT_WINDOWS, ID_WINDOWS, LARGEST_NUMBER, TICKETS
+from ordercast.model.implicit import is_implicit
+from ordercast.model.limits import (
+    CLIENT_WINDOWS,
+    ID_WINDOWS,
+    LARGEST_NUMBER,
+    LIST_WINDOWS,
+    TICKETS,
+)
 from ordercast.model.messages import MARK_BITS, ticket_in, ticket_of
 from ordercast.model.names import is_name, nearest
 
@@ -34,12 +42,19 @@ class Tickets(TypedDict):
 def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]) -> Tickets:
     """The producers after the edits; `groups`: the groups after them. A producer that is there is
     added without an effect. Raises ConfigError."""
-    there = {pair: ticket for pair, ticket in layout.producers.items() if pair[1] in groups}
+    there = {
+        (name, group): ticket
+        for (name, group), ticket in layout.producers.items()
+        if group in groups or is_implicit(group)
+    }
     last = layout.last_ticket
     for edit in edits:
         if isinstance(edit, AddProducer):
             _require_name(edit, there)
-            if edit.group not in groups:
+            if is_implicit(edit.group):
+                if LISTS not in layout.features:
+                    raise ConfigError("not all sites have a program that knows lists yet")
+            elif edit.group not in groups:
                 raise ConfigError(f"there is no group {edit.group!r}")
             if (edit.producer, edit.group) not in there:
                 last += 1
@@ -64,13 +79,15 @@ def with_tickets(layout: Layout, groups: Container[Group], edits: Iterable[Edit]
             f"producers have sent to {len(layout.producers):,} groups, each counted by itself:"
             f" {TICKETS:,} is the limit; remove those that are done (producer remove)"
         )
-    for window, most, what in (
-        (ID_WINDOW, ID_WINDOWS, "ids"),
-        (CLIENT_WINDOW, CLIENT_WINDOWS, "clients"),
+    for window, most, who, what in (
+        (ID_WINDOW, ID_WINDOWS, "groups", "ids"),
+        (CLIENT_WINDOW, CLIENT_WINDOWS, "groups", "clients"),
+        (CLIENT_WINDOW, LIST_WINDOWS, "lists of sites", "clients"),
     ):
-        if sum(name == window for name, _ in there) > most:
+        lists = who != "groups"
+        if sum(name == window and is_implicit(group) == lists for name, group in there) > most:
             raise ConfigError(
-                f"{most:,} groups remember {what}, which is the limit: remove one of them"
+                f"{most:,} {who} remember {what}, which is the limit: remove one of them"
                 f" (producer remove CLUSTER {window} GROUP)"
             )
     return Tickets(producers=there, last_ticket=last)

@@ -12,10 +12,18 @@ from ordercast.core.epochs.streams.client_marks import (
     epoch_of,
     was_delivered,
 )
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.features import OUTSIDE
 from ordercast.model.groups import Group, Site
-from ordercast.wire.client_marks import ClientMarksFrame, ClientMarksTold, ClientMarksWanted
+from ordercast.wire.client_marks import (
+    Answered,
+    Asked,
+    ClientMarksFrame,
+    ClientMarksTold,
+    ClientMarksWanted,
+    ListMarksTold,
+    ListMarksWanted,
+)
 
 AGAIN_S = 0.5  # after this time another member is asked
 BEHIND_S = 0.05  # after this time, if the member is in an earlier epoch
@@ -35,7 +43,8 @@ class _Round:
 
 class OutsideMarks:
     """State: by group, the round that is open, who waits for the next one, and what was told
-    last. `on_mark` is called when a group has a mark that had none."""
+    last; the sites of lists that clients send to. `on_mark` is called when a group has a mark that
+    had none."""
 
     def __init__(self, core: Member, send: Callable[[Site, ClientMarksFrame], None]) -> None:
         self._core = core
@@ -44,6 +53,7 @@ class OutsideMarks:
         self._rounds: dict[Group, _Round] = {}
         self._next: dict[Group, list[asyncio.Future[ClientMarks]]] = {}
         self._told: dict[Group, ClientMarks] = {}
+        self.lists: dict[Group, tuple[Site, ...]] = {}
         self.on_mark: list[Callable[[], None]] = []
 
     def close(self, why: str) -> None:
@@ -67,10 +77,40 @@ class OutsideMarks:
         """What was told last."""
         return self._told.get(group)
 
-    def here(self, group: Group) -> ClientMarks | None:
+    def members(self, group: Group) -> tuple[Site, ...]:
+        """Of a group, or of a list that is known here: clients have sent to it through this site,
+        or its log has messages to it."""
+        if (found := self._core.layout.groups.get(group) or self.lists.get(group)) is not None:
+            return found
+        for engine in self._core.engines.values():
+            if listed := engine.retention.implicit.get(group):
+                self.lists[group] = listed
+                return listed
+        return ()
+
+    def tell(self) -> None:
+        """A group has a mark that had none, as far as clients know."""
+        for tell in self.on_mark:
+            tell()
+
+    def here(self, group: Group, listed: tuple[Site, ...] = ()) -> ClientMarks | None:
         """What this site knows itself; None: it has no log of the group."""
-        core = self._core
-        return client_marks(core.name, core.layout, core.engines, group)
+        core, listed = self._core, listed or self.lists.get(group, ())
+        return client_marks(core.name, core.layout, core.engines, group, listed)
+
+    def _is_gone(self, group: Group) -> bool:
+        """Whether nobody will know more: the group was removed, or no domain has all sites of the
+        list any more."""
+        layout = self._core.layout
+        if group not in self.lists:
+            return group not in layout.groups
+        try:
+            layout.taking(self._core.name, group, self.lists[group])
+        except NotInMajority:
+            return False
+        except Error:
+            return True
+        return False
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -93,9 +133,10 @@ class OutsideMarks:
         """Of a request whose copy is stable: whether it is delivered. False: it has expired, or
         its group is gone. `was_told`: the end of an epoch has told that it is delivered."""
         while not was_told():
-            if group not in self._core.layout.groups:
+            if self._is_gone(group):
                 return False
-            epoch = epoch_of(self._core.layout, group)  # the copy is stable in it, or before
+            # The copy is stable in this epoch, or before.
+            epoch = epoch_of(self._core.layout, group, self.lists.get(group, ()))
             found = was_delivered(await self.ask(group), epoch, stamp)
             if found is not None:
                 return found
@@ -113,11 +154,15 @@ class OutsideMarks:
         layout, one = self._core.layout, self._rounds[group]
         members = [
             site
-            for site in layout.groups.get(group, ())
+            for site in self.members(group)
             if site not in layout.absent and site != self._core.name
         ]
         if members:
-            self._send(members[one.last % len(members)], ClientMarksWanted(group, one.last))
+            listed = self.lists.get(group)
+            wanted: Asked = ClientMarksWanted(group, one.last)
+            if listed is not None:
+                wanted = ListMarksWanted(group, one.last, listed)
+            self._send(members[one.last % len(members)], wanted)
         one.timer = asyncio.get_running_loop().call_later(AGAIN_S, self._again, group)
 
     def _again(self, group: Group) -> None:
@@ -132,18 +177,19 @@ class OutsideMarks:
     # --- frames -----------------------------------------------------------------------------------
 
     def take(self, peer: Site, frame: ClientMarksFrame) -> None:
-        if isinstance(frame, ClientMarksWanted):
+        if isinstance(frame, ClientMarksWanted | ListMarksWanted):
             self._answer(peer, frame)
-        elif peer in self._core.layout.groups.get(frame.group, ()):
+        elif peer in self.members(frame.group):
             self._heard(frame)
 
-    def _answer(self, peer: Site, frame: ClientMarksWanted) -> None:
-        known = self.here(frame.group)
+    def _answer(self, peer: Site, frame: Asked) -> None:
+        listed = frame.members if isinstance(frame, ListMarksWanted) else ()
+        known = self.here(frame.group, listed)
         if known is not None and self.is_open:
-            told = (known.epoch, known.mark, known.horizon)
-            self._send(peer, ClientMarksTold(frame.group, frame.question, *told))
+            told = (frame.group, frame.question, known.epoch, known.mark, known.horizon)
+            self._send(peer, (ListMarksTold if listed else ClientMarksTold)(*told))
 
-    def _heard(self, frame: ClientMarksTold) -> None:
+    def _heard(self, frame: Answered) -> None:
         one = self._rounds.get(frame.group)
         if one is None or not one.first <= frame.question <= one.last:
             return  # an answer to an earlier question, or to none
@@ -158,5 +204,4 @@ class OutsideMarks:
                 each.set_result(told)
         self._begin(frame.group)
         if told.mark and (before is None or not before.mark):
-            for tell in self.on_mark:
-                tell()
+            self.tell()

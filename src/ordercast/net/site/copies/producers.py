@@ -17,7 +17,7 @@ from ordercast.model.epochs import AddProducer, Edit
 from ordercast.model.errors import ConfigError, Error, Fenced, UnknownGroup
 from ordercast.model.features import PRODUCERS
 from ordercast.model.grants import ClientSubject
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.messages import generation_in, in_generation, numbered, producer_id
 from ordercast.net.site.copies.doubts import Doubts, require_member
 from ordercast.net.site.receipts import Receipt
@@ -80,11 +80,17 @@ class ProducerSender:
 
         return self._doubts.follow(receipt, was_told, lambda: fenced(producer, number, group))
 
-    async def ticket(self, producer: str, group: Group, feature: str = PRODUCERS) -> int:
+    async def ticket(
+        self,
+        producer: str,
+        group: Group,
+        feature: str = PRODUCERS,
+        listed: tuple[Site, ...] = (),
+    ) -> int:
         """The ticket of a producer at a group; it is asked for if there is none yet. Raises
         ConfigError also if not all sites have the feature."""
         if not self._core.admission.founded:
-            self._core.domain(group, ())  # raises if there is none
+            self._core.domain(group, listed)  # raises if there is none
             await self._sender.ready()
         pair = (producer, group)
         found = self._core.layout.producers.get(pair)
@@ -93,7 +99,7 @@ class ProducerSender:
                 raise ConfigError(
                     f"not all sites have a program that knows {feature} yet: see 'ordercast status'"
                 )
-            self._core.domain(group, ())
+            self._core.domain(group, listed)
             await self._ask(AddProducer(producer, group))
             found = self._core.layout.producers.get(pair)
         if found is None:

@@ -12,14 +12,17 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ordercast.core.batches import Extras
+from ordercast.core.epochs.admission import RequestName
 from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.streams.client_marks import engine_of
 from ordercast.core.producers import ProducerMarks, marks_in
 from ordercast.model.epochs import CLIENT_WINDOW
-from ordercast.model.errors import Error, Expired
-from ordercast.model.features import REPEATS
+from ordercast.model.errors import Error, Expired, NotInMajority
+from ordercast.model.features import LISTS, REPEATS
 from ordercast.model.grants import ClientSubject
-from ordercast.model.groups import Group
-from ordercast.model.limits import CLIENTS, LARGEST_NUMBER
+from ordercast.model.groups import Group, Site
+from ordercast.model.implicit import implicit_group, is_implicit
+from ordercast.model.limits import CLIENTS, LARGEST_NUMBER, LIST_WINDOWS
 from ordercast.model.messages import MARK_BITS, Requests, once
 from ordercast.net.site.copies.doubts import Doubts
 from ordercast.net.site.copies.outside import OutsideMarks
@@ -28,11 +31,15 @@ from ordercast.net.site.sender import SiteSender
 
 _log = logging.getLogger("ordercast.net.repeats")
 
-TicketGiver = Callable[[str, Group, str], Awaitable[int]]
-"""Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
+TicketGiver = Callable[[str, Group, str, tuple[Site, ...]], Awaitable[int]]
+"""Of whom, at which group, the feature that it needs, and the sites of a list
+(`ProducerSender.ticket`)."""
 
+Listed = tuple[Group, tuple[Site, ...], bool]
+"""The name of a list, its sites, and whether the request was sent before."""
 
 AGAIN_S = 10.0  # after this time a window that was not given is asked for again
+_FEW_LISTS = 4 * LIST_WINDOWS  # before those that have no window are forgotten
 
 
 class RepeatSender:
@@ -60,11 +67,12 @@ class RepeatSender:
     def marks(self) -> dict[Group, int]:
         """The groups that remember clients, each with its mark, also while this site is absent: it
         will take requests when it is back. Members of other groups are asked, and what they told
-        last counts. A group is left out while many more clients send there than it remembers."""
-        layout, found = self._core.layout, {}
+        last counts. A group is left out while many more clients send there than it remembers. Of
+        lists, those that clients have sent to through this site; 0: it is left out."""
+        layout, found = self._core.layout, dict.fromkeys(self._outside.lists, 0)
         if REPEATS in layout.features:
             for (name, group), ticket in layout.producers.items():
-                if name != CLIENT_WINDOW:
+                if name != CLIENT_WINDOW or not self._outside.members(group):
                     continue
                 if self._is_member(group):
                     marks = self._marks(group) or self._told(group)
@@ -78,20 +86,21 @@ class RepeatSender:
         return found
 
     def _is_member(self, group: Group) -> bool:
-        return self._core.name in self._core.layout.groups.get(group, ())
+        return self._core.name in self._outside.members(group)
 
     def _marks(self, group: Group) -> ProducerMarks | None:
         """What this site knows of the clients of a group; None: it has no log of the group."""
-        core = self._core
-        home = core.layout.home(core.name)
-        engine = None if home is None else core.engines.get(home.epoch)
-        if engine is None or core.name not in engine.structure.groups.get(group, ()):
-            return None
-        return engine.marks
+        core, listed = self._core, self._outside.lists.get(group, ())
+        engine = engine_of(core.name, core.layout, core.engines, group, listed)
+        return None if engine is None else engine.marks
 
-    def begin(self, group: Group) -> None:
-        """Clients send to the group: let it remember them from now on, if it can."""
+    def begin(self, group: Group, sites: tuple[Site, ...] = ()) -> None:
+        """Clients send to the group, or to listed sites: let it remember them from now on, if it
+        can."""
         layout = self._core.layout
+        if sites:
+            self._begin_list(sites)
+            return
         known = self._is_member(group) or (self._outside.is_open and group in layout.groups)
         if (
             known
@@ -99,14 +108,47 @@ class RepeatSender:
             and REPEATS in layout.features
             and (CLIENT_WINDOW, group) not in layout.producers
         ):
-            self._asked[group] = asyncio.create_task(self._begin(group))
+            self._asked[group] = asyncio.create_task(self._begin(group, REPEATS))
 
-    async def _begin(self, group: Group) -> None:
+    def _begin_list(self, sites: tuple[Site, ...]) -> None:
+        layout = self._core.layout
+        if LISTS not in layout.features:
+            return
         try:
-            await self._ticket(CLIENT_WINDOW, group, REPEATS)
+            listed = layout.listed(sites)
+        except Error:
+            return  # it is refused in its turn
+        group = implicit_group(listed)
+        if group in self._asked or self._outside.members(group):
+            return
+        if (CLIENT_WINDOW, group) in layout.producers:
+            self._know(group, listed)
+            self._outside.tell()
+            return
+        windows = sum(n == CLIENT_WINDOW and is_implicit(g) for n, g in layout.producers)
+        asked = sum(is_implicit(g) and not task.done() for g, task in self._asked.items())
+        if windows + asked < LIST_WINDOWS:
+            self._know(group, listed)
+            self._asked[group] = asyncio.create_task(self._begin(group, LISTS, listed))
+
+    def _know(self, group: Group, listed: tuple[Site, ...]) -> None:
+        """Of lists that were sent to, those that remember clients are known here."""
+        lists, producers = self._outside.lists, self._core.layout.producers
+        lists[group] = listed
+        if len(lists) > _FEW_LISTS:
+            for other in [g for g in lists if g != group and (CLIENT_WINDOW, g) not in producers]:
+                if other not in self._asked:
+                    del lists[other]
+
+    async def _begin(self, group: Group, feature: str, listed: tuple[Site, ...] = ()) -> None:
+        try:
+            await self._ticket(CLIENT_WINDOW, group, feature, listed)
+            self._outside.tell()
         except Error as error:  # then the daemon alone knows what it has taken
             _log.info("group %s does not remember clients: %s", group, error)
             await asyncio.sleep(AGAIN_S)
+            if listed:
+                self._outside.lists.pop(group, None)
             del self._asked[group]
 
     async def send(
@@ -120,8 +162,44 @@ class RepeatSender:
         """`name`: the client, its number and its stamp; `subject`: whom it speaks for. Raises as
         `multicast_many`; Expired if the window was removed since; Error if this site cannot
         tell."""
-        client, number, stamp = name
         await self._sender.ready()
+        request = await self._request(name, group)
+        receipt = await self._sender.send_batch(group, batch, extras, request, subject)
+        return self._followed(receipt, group, name[2], request, len(batch))
+
+    async def send_listed(
+        self,
+        name: tuple[bytes, int, int],
+        to: Listed,
+        batch: list[bytes],
+        extras: Extras,
+        subject: ClientSubject | None = None,
+    ) -> Receipt:
+        """As `send`, to listed sites. While one of these is absent, what was sent before waits:
+        it may have been taken. Anything else is refused then, as without a stamp."""
+        group, sites, again = to
+        await self._sender.ready()
+        while True:
+            if again:
+                await self._sender.whole(group, sites)
+            listed = self._core.layout.listed(sites)
+            if implicit_group(listed) != group:
+                raise Error(f"{group!r} is not the name of the list {', '.join(sites)}")
+            self._core.domain(group, listed)  # raises if there is none
+            if (CLIENT_WINDOW, group) in self._core.layout.producers:
+                self._know(group, listed)
+            request = await self._request(name, group)
+            try:
+                receipt = await self._sender.send_listed(listed, batch, extras, request, subject)
+            except NotInMajority:
+                if not again:
+                    raise
+                continue
+            return self._followed(receipt, group, name[2], request, len(batch))
+
+    async def _request(self, name: tuple[bytes, int, int], group: Group) -> RequestName:
+        """The name of the request in the log. Raises as `send`."""
+        client, number, stamp = name
         ticket = self._core.layout.producers.get((CLIENT_WINDOW, group), 0)
         if stamp >> MARK_BITS < ticket:
             raise expired(group)
@@ -131,9 +209,12 @@ class RepeatSender:
                 f"the stamp {stamp} is far above the mark {mark} of group {group!r} here: this site"
                 " is behind, or the number is not one that a daemon has told"
             )
-        request = once(client, number, stamp)
-        receipt = await self._sender.send_batch(group, batch, extras, request, subject)
-        requests = Requests(request[0], ((request[1], len(batch)),))
+        return once(client, number, stamp)
+
+    def _followed(
+        self, receipt: Receipt, group: Group, stamp: int, request: RequestName, count: int
+    ) -> Receipt:
+        requests = Requests(request[0], ((request[1], count),))
         was_told = partial(self._was_told, group, requests)
         ask = partial(self._outside.delivered, group, stamp, was_told)
         return self._doubts.follow(
@@ -154,7 +235,7 @@ class RepeatSender:
         return max(mark, told.mark or (0 if told.horizon == LARGEST_NUMBER else told.horizon))
 
     def _error(self, group: Group) -> Expired:
-        if group in self._core.layout.groups:
+        if group in self._core.layout.groups or is_implicit(group):
             return expired(group)
         return Expired(
             f"group {group!r} was removed before a member could tell what became of a request: it"
