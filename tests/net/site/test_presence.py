@@ -133,6 +133,10 @@ async def test_a_site_is_well_without_one_that_is_excluded(tmp_path: Path) -> No
         link = {"peer": "c", "state": "waiting", "since_s": 1.0, "last_error": "refused"}
         assert troubles({**status, "links": [link]}) == []
         assert troubles({**status, "links": [{**link, "peer": "b"}]}) != []
+        first = {**link, "peer": "b", "state": "dialling", "since_s": 0.0, "last_error": ""}
+        assert troubles({**status, "links": [first]}) == []
+        assert troubles({**status, "links": [{**first, "since_s": 1.0}]}) != []
+        assert troubles({**status, "links": [{**first, "last_error": "refused"}]}) != []
         told = table({"a": {"state": "up", "reasons": [], **status}})
         assert "excluded: c; the others go on without it" in told.splitlines()
         await cluster.start("c")

@@ -24,6 +24,7 @@ from ordercast.wire.codec import CODECS
 
 _NOT_THERE = ("no majority", "excluded", "returning")
 _UNFED = "no manager has been heard lately"
+_FIRST_DIAL_S = 1.0
 
 
 def status_of(site: RunningSite) -> dict[str, Any]:
@@ -189,6 +190,16 @@ def troubles(status: dict[str, Any]) -> list[str]:
         f"link to {link['peer']}: {link['state']} for {link['since_s']:.0f} s"
         + (f" ({link['last_error']})" if link["last_error"] else "")
         for link in status["links"]
-        if link["state"] not in ("connected", "idle") and link["peer"] not in status["excluded"]
+        if link["state"] not in ("connected", "idle")
+        and link["peer"] not in status["excluded"]
+        and not _is_first_dial(link)
     )
     return found
+
+
+def _is_first_dial(link: dict[str, Any]) -> bool:
+    """A link is made when something is to be sent. Until a dial has failed, or takes long, nothing
+    is wrong with it."""
+    return (
+        link["state"] == "dialling" and not link["last_error"] and link["since_s"] < _FIRST_DIAL_S
+    )
