@@ -14,7 +14,7 @@ from net.client.test_producers import delivered, numbered
 from net.client.test_several_addresses import client, hold, running_three
 from ordercast.core import clients as core_clients
 from ordercast.model.epochs import CLIENT_WINDOW, RemoveProducer
-from ordercast.model.errors import Error, Expired
+from ordercast.model.errors import Error, Expired, UnknownGroup
 from ordercast.model.implicit import implicit_group
 from ordercast.model.messages import MARK_BITS
 from ordercast.net.client.client import Client
@@ -176,6 +176,32 @@ async def test_a_site_that_is_no_member_knows_what_comes_too_late(tmp_path: Path
                 *(b"x%d" % number for number in range(9)),
                 b"end",
             ]
+
+
+@in_loop
+async def test_a_group_that_goes_while_its_members_are_asked_keeps_nobody_waiting(
+    tmp_path: Path,
+) -> None:
+    """What is stable and what is not yet sent: each is told within the time of a question."""
+    async with running_three(tmp_path, OUTSIDE) as running, client(running, "e") as remote:
+        await remembered(remote)
+        for site in OUTSIDE["alpha"]:
+            silent = site_of(running.cluster[site]).outside
+            silent._answer = lambda *_: None  # type: ignore[method-assign]
+        asking = site_of(running.cluster["e"]).outside
+        doubtful = await remote.multicast("alpha", b"1")
+        await doubtful.ordered()
+        await until(lambda: any(one.waiting for one in asking._rounds.values()))
+        asking._told.clear()
+        unsent = await remote.multicast("alpha", b"2")
+        await asyncio.sleep(0.05)
+        async with client(running, "a") as other:
+            await other.remove_group("alpha")
+        with pytest.raises(Expired, match="was removed before a member could tell"):
+            await doubtful.stable()
+        with pytest.raises(UnknownGroup):
+            await unsent.stable()
+        assert asking._rounds == {}
 
 
 @in_loop

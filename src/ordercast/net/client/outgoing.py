@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
-from ordercast.model.errors import ConfigError, Error, Expired, Fenced, WindowFull
+from ordercast.model.errors import ConfigError, Error, Expired, Fenced, UnknownGroup, WindowFull
 from ordercast.model.features import HEADERS, LISTS
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders
@@ -393,7 +393,8 @@ class ClientOutgoing:
             elif sent.stamp and not isinstance(error, Expired):
                 self._stamped[sent.stream] = sent.after, 0
                 name = f"a message to {sent.target or ','.join(sent.sites)} before it failed"
-                self._reject_later(sent, _unknown(Error(f"{name}: {error}")))
+                kind = UnknownGroup if isinstance(error, UnknownGroup) else Error
+                self._reject_later(sent, _unknown(kind(f"{name}: {error}")))
             if sent.sites and type(error) is Error:  # a daemon that does not know the list
                 self.marks.pop(sent.stream, None)
             self._count_answered()

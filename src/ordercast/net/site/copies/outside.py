@@ -4,6 +4,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.streams.client_marks import (
@@ -12,7 +13,7 @@ from ordercast.core.epochs.streams.client_marks import (
     epoch_of,
     was_delivered,
 )
-from ordercast.model.errors import Error, NotInMajority
+from ordercast.model.errors import Error, NotInMajority, UnknownGroup
 from ordercast.model.features import OUTSIDE
 from ordercast.model.groups import Group, Site
 from ordercast.wire.client_marks import (
@@ -115,7 +116,8 @@ class OutsideMarks:
     # --- asking -----------------------------------------------------------------------------------
 
     async def ask(self, group: Group) -> ClientMarks:
-        """What some member knows now, or later."""
+        """What some member knows now, or later. Raises UnknownGroup if the group is removed before
+        one has answered."""
         if (known := self.here(group)) is not None:
             return known
         answer: asyncio.Future[ClientMarks] = asyncio.get_running_loop().create_future()
@@ -137,10 +139,11 @@ class OutsideMarks:
                 return False
             # The copy is stable in this epoch, or before.
             epoch = epoch_of(self._core.layout, group, self.lists.get(group, ()))
-            found = was_delivered(await self.ask(group), epoch, stamp)
-            if found is not None:
-                return found
-            await asyncio.sleep(BEHIND_S)
+            with suppress(UnknownGroup):  # it is gone now
+                found = was_delivered(await self.ask(group), epoch, stamp)
+                if found is not None:
+                    return found
+                await asyncio.sleep(BEHIND_S)
         return True
 
     def _begin(self, group: Group) -> None:
@@ -169,6 +172,12 @@ class OutsideMarks:
         one = self._rounds[group]
         if not any(not each.done() for each in one.waiting) and group not in self._next:
             del self._rounds[group]  # nobody waits
+            return
+        if self._is_gone(group):
+            del self._rounds[group]
+            for each in (*one.waiting, *self._next.pop(group, ())):
+                if not each.done():
+                    each.set_exception(UnknownGroup(f"there is no group {group!r} any more"))
             return
         self._question += 1
         one.last = self._question

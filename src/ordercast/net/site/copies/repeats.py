@@ -163,6 +163,8 @@ class RepeatSender:
         `multicast_many`; Expired if the window was removed since; Error if this site cannot
         tell."""
         await self._sender.ready()
+        if group not in self._core.layout.groups:
+            self._core.domain(group, ())  # raises UnknownGroup
         request = await self._request(name, group)
         receipt = await self._sender.send_batch(group, batch, extras, request, subject)
         return self._followed(receipt, group, name[2], request, len(batch))
