@@ -34,7 +34,7 @@ size = 3
 messages = 40
 """
 CLIENT = """
-import contextlib, io, json, shutil, sys
+import contextlib, io, json, shutil, sys, time
 from ordercast.cli import main
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import follow, open_session, parse_spec, read_history, sweep
@@ -101,7 +101,9 @@ with open_session("client", master=remote, conf=conf) as spark:  # docs/follow.m
              "--checkpoint", f"{out}/d", "--figures", f"{out}/figures"]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(shown):
         codes = [main(words), main(words)]  # the second goes on from the checkpoint
-    names = spark.sql("SHOW VIEWS IN global_temp").count()
+    until = time.monotonic() + 10  # a lender may be called after the end
+    while (names := spark.sql("SHOW VIEWS IN global_temp").count()) and time.monotonic() < until:
+        time.sleep(0.1)
     print(json.dumps({
         "settings": settings, "followed": followed, "lost": lost, "names": names,
         "figures": shown.getvalue(), "codes": codes,

@@ -85,18 +85,26 @@ def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Pa
     assert written.count() == len(told)
 
 
-def test_a_batch_that_no_client_takes_is_not_done(spark: SparkSession, tmp_path: Path) -> None:
-    """It would be lost if it counted as done. Its name does not stay."""
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_batch_that_no_client_takes_is_not_done(
+    spark: SparkSession, tmp_path: Path, was_there: bool
+) -> None:
+    """It would be lost if it counted as done. Its name does not stay. A client that has ended is
+    known at once; one that gives no sign any more, after a time."""
     growing = GrowingHistory(tmp_path / "h")
     growing.append(ten_a_second())
     state = tmp_path / "state"
     sent = read_streams(spark, str(growing.folder))["sent"].writeStream
     sent = sent.option("checkpointLocation", str(state)).trigger(availableNow=True)
-    query = sent.foreachBatch(Lender("lent_to_nobody", gone_s=0.5)).start()
+    names = BatchNames(spark, "lent_to_nobody")
+    if was_there:
+        names.give("beat", 0)
+    query = sent.foreachBatch(Lender("lent_to_nobody", 0.5 if was_there else 60)).start()
     with pytest.raises(PySparkException, match="no client takes batch 0"):
         query.awaitTermination()
     assert not list((state / "commits").glob("[0-9]*"))
-    assert BatchNames(spark, "lent_to_nobody").there() == set()
+    assert names.there() == ({("beat", 0)} if was_there else set())
+    names.remove("beat", 0)
 
 
 def test_a_run_that_only_a_folder_names_is_refused_also_when_it_comes_late(

@@ -59,13 +59,14 @@ class Lender:
 
     def __call__(self, frame: "DataFrame", batch: int) -> None:
         names = BatchNames(frame.sparkSession, self.prefix)
-        names.give(_BATCH, batch, frame)
+        names.give(_BATCH, batch, frame)  # also if the client has ended: the loop finds that
         beats, heard = set[tuple[str, int]](), time.monotonic()
         while (_BATCH, batch) in (there := names.there()):
             now = {each for each in there if each[0] == _BEAT}
             if now != beats:
                 beats, heard = now, time.monotonic()
-            if (_OVER, 0) in there or time.monotonic() > heard + self.gone_s:
+            # A client that has ended leaves no sign: Spark may call the lender after that.
+            if not now or (_OVER, 0) in there or time.monotonic() > heard + self.gone_s:
                 names.remove(_BATCH, batch)
                 raise RuntimeError(f"no client takes batch {batch}")
             time.sleep(LOOK_S)
