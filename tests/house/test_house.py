@@ -74,8 +74,9 @@ def test_a_public_class_shares_its_name_with_no_other() -> None:
 
 
 def test_a_module_says_what_it_is_without_naming_its_neighbours() -> None:
-    """A neighbour is a module of the same package, named in backquotes. The names of protocols,
-    trackers, builders and options are words that users know, and name no module."""
+    """A neighbour is a module of the same package, named in backquotes: `links`, `links.py`,
+    `room.links` or `links.Link`. The names of protocols, trackers, builders and options are words
+    that users know, and name no module."""
     paths = modules()
     named = {}
     for name, tree in trees().items():
@@ -87,10 +88,27 @@ def test_a_module_says_what_it_is_without_naming_its_neighbours() -> None:
             for other in paths
             if other.rpartition(".")[0] == package and other != name
         }
-        words = set(re.findall(r"`(\w+)`", ast.get_docstring(tree) or "")) - KNOWN
-        if found := sorted(words & beside - {own}):
+        room = package.rpartition(".")[2]
+        if found := sorted(named_in(ast.get_docstring(tree) or "", room) & beside - {own}):
             named[name] = found
     assert named == {}
+
+
+def named_in(text: str, room: str) -> set[str]:
+    """The words in backquotes that would name a module of the room, if it had one of that name."""
+    found = set()
+    for path in re.findall(r"`([A-Za-z_][\w.]*)`", text):
+        above, _, name = path.removesuffix(".py").rpartition(".")
+        if not above or above.rpartition(".")[2] == room:
+            found.add(name)
+        elif name[0].isupper():
+            found.add(above.rpartition(".")[2])
+    return found - KNOWN
+
+
+def test_a_neighbour_is_found_however_it_is_named() -> None:
+    text = "`one`, `two.py`, `room.three`, `x.room.four`, `five.Five`, `other.six`, `seven.json`"
+    assert named_in(text, "room") == {"one", "two", "three", "four", "five"}
 
 
 def test_the_picture_of_the_rooms_is_that_of_today() -> None:
