@@ -133,7 +133,8 @@ def test_another_address_needs_tls_and_a_token(tmp_path: Path) -> None:
             with pytest.raises(ConfigError, match="TLS and a token"):
                 access_to(host, cert=given, key=None, token=token)
         assert access_to(host, cert=cert, key=None, token=TOKEN).secure
-    assert access_to("127.0.0.1", cert=None, key=None, token="").local
+    for host in ("127.0.0.1", "::1", "localhost", "Localhost"):
+        assert access_to(host, cert=None, key=None, token="").local
 
 
 def test_over_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
