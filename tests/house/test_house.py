@@ -114,3 +114,51 @@ def test_a_neighbour_is_found_however_it_is_named() -> None:
 def test_the_picture_of_the_rooms_is_that_of_today() -> None:
     """`python -m tools.rooms` draws it anew."""
     assert PICTURE.read_text(encoding="utf-8") == picture()
+
+
+CALLED_BY_LIBRARIES = {  # textual, logging, Spark
+    "BINDINGS", "CSS", "ENABLE_COMMAND_PALETTE", "action_interrupt", "compose", "on_mount",
+    "converter", "default_msec_format", "default_time_format", "emit",
+    "DefaultSource", "getDefaultReadLimit", "initialOffset", "latestOffset",
+    "prepareForTriggerAvailableNow", "reportLatestOffset", "streamReader", "streamWriter",
+}  # fmt: skip
+
+
+def defined(body: list[ast.stmt]) -> Iterator[str]:
+    """Functions, classes, constants, methods and fields; not what is inside a function."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+            if isinstance(node, ast.ClassDef):
+                yield from defined(node.body)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def used(tree: ast.AST) -> Iterator[str]:
+    """Names that are read, also by way of a string: in an annotation, or in a table of names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"\w+", node.value) if len(node.value) < 60 else ()
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.arg
+
+
+def test_nothing_is_there_for_tests_alone() -> None:
+    """What the source defines it uses, or a page shows it to users."""
+    known = {name for tree in trees().values() for name in used(tree)} | CALLED_BY_LIBRARIES
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    code = re.findall(r"`[^`]+`|```.*?```", pages, re.DOTALL)
+    shown = set(re.findall(r"\w+", " ".join(code)))
+    idle = [
+        f"{module}.{name}"
+        for module, tree in trees().items()
+        for name in defined(tree.body)
+        if not name.startswith("__") and name not in known and name not in shown
+    ]
+    assert idle == []

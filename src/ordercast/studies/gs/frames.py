@@ -119,12 +119,6 @@ FORMULAS: Mapping[str, Mapping[str, Formula]] = {
 """(N, D in milliseconds) of a group by its size, depth and extra sites, as printed."""
 
 
-def multicast(structure: Structure, group: Group, protocol: str, network: str) -> MessageWay:
-    """One message from outside to one group, while nothing else is under way."""
-    (way,) = multicasts(structure, [group], protocol, network)
-    return way
-
-
 def multicasts(
     structure: Structure, groups: Sequence[Group], protocol: str, network: str
 ) -> list[MessageWay]:

@@ -128,10 +128,6 @@ class SwapTree:
     def is_leaving(self) -> bool:
         return bool(self._wanted)
 
-    @property
-    def is_locked(self) -> bool:
-        return self._locker is not None
-
     # --- requests ---------------------------------------------------------------------------------
 
     def swap(self, ask: Ask) -> Sequence[Told]:
