@@ -18,7 +18,7 @@ from ordercast.web.access import POLICY, Access
 from ordercast.web.app import Dashboard, make_app
 from ordercast.web.controls import Controls
 from ordercast.web.feed import Sampler, TraceFeed
-from ordercast.web.making import RunInMaking
+from ordercast.web.pending_run import PendingRun
 from ordercast.web.runs import run_config
 from ordercast.web.server import access_to
 from support.harness.served_page import ServedPage, served
@@ -237,7 +237,7 @@ def in_making(line: str, held: threading.Event, said: list[str]) -> Dashboard:
         held.wait()
 
     shown = dashboard()
-    shown.making = RunInMaking(*parse_line(line), wait, said.append)
+    shown.making = PendingRun(*parse_line(line), wait, said.append)
     shown.sampler = Sampler(shown.making)
     return shown
 

@@ -24,7 +24,7 @@ from ordercast.net.daemon.client_connection import ClientConnection
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.daemon.store_copies import StoreCopies
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.admin")

@@ -31,7 +31,7 @@ from ordercast.net.admin.frames import (
 from ordercast.net.daemon.shares import SubjectShare
 from ordercast.net.daemon.subscription import Subscription
 from ordercast.net.site.receipts import Receipt
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 
 PARKED_S = 10.0  # how long a reader without a connection is kept, if nothing is stored
 _SLACK = 2  # times what a client may have under way, because it may have given up some of it

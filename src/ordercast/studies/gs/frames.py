@@ -18,8 +18,8 @@ from ordercast.model.options import MILLISECOND
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
+from ordercast.sim.message_costs import Overheard, PlannedSend, overhear
 from ordercast.sim.networks import BroadcastSpec, NetworkSpec, PointToPointSpec
-from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 
 OUTSIDE = "outside"

@@ -19,8 +19,8 @@ from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.sim.chance import Chance
+from ordercast.sim.message_costs import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.networks import Sends
-from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 

@@ -18,8 +18,8 @@ from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import UNIFORM, draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance
+from ordercast.sim.message_costs import Overheard, PlannedSend, overhear
 from ordercast.sim.networks import Sends
-from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.wire.tom import Body
 

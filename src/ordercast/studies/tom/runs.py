@@ -24,7 +24,7 @@ from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance
-from ordercast.sim.overheard import Overheard, PlannedSend, overhear
+from ordercast.sim.message_costs import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.studies.tom.costs import PACKETS, TRANSMISSIONS, FormulaTerms, figure_5
 

@@ -7,8 +7,8 @@ from ordercast.model.groups import GroupTable
 from ordercast.model.messages import MessageId
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.plan.advice import advise
+from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.sim.networks import Sends
-from ordercast.sim.overheard import PlannedSend, overhear
 
 P, L = MILLISECOND, 5 * MILLISECOND
 # c is in both groups: greedy makes a star at c.
