@@ -86,8 +86,8 @@ def _moved(before: list[Structure], after: list[Structure]) -> list[Site]:
 
 
 def _words(structure: Structure, kind: str) -> int:
-    """How many words a site takes to join beside the root, or an inner site to leave, the paper's
-    way: nothing else is under way."""
+    """How many messages it takes in the paper's way for a site to join beside the root, or for an
+    inner site to leave, while nothing else is under way."""
     sites = list(structure.forest.parent)
     trees = {site: _place(structure, site) for site in sites}
     root = structure.root(sites[0])

@@ -125,7 +125,7 @@ def structure_for(protocol: str, table: GroupTable) -> Structure:
 def setting_of(
     protocol: str, structure: Structure, group: Group, sources: tuple[Site, ...]
 ) -> FormulaTerms:
-    """What the formulas speak of, of the group that is sent to."""
+    """The terms of the formulas, for the group that is sent to."""
     members, top = structure.groups[group], structure.primary(group)
     tellers = structure.tellers
     hosts = tellers.domains[tellers.root_of[top]]
