@@ -73,10 +73,6 @@ class ClientDesk:
         self.shares.close()
         self.copies.close()
 
-    def clients(self) -> int:
-        """How many connections there are."""
-        return len(self._connections)
-
     def status(self, subject: ClientSubject | None = None) -> dict[str, Any]:
         """The site's status, with its clients. Who may change the grants also sees them."""
         subjects = Counter(str(each.subject) for each in self.served())
