@@ -21,7 +21,7 @@ from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
 from ordercast.plan.protocols import PROFILES
 from ordercast.sim.chance import Chance
-from ordercast.sim.overheard import PlannedSend, overhear
+from ordercast.sim.message_costs import PlannedSend, overhear
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "comparison.md"
 DRAWN = Drawing(sites=20, groups=6, size=4)

@@ -86,13 +86,6 @@ def test_a_pause_of_the_own_process_is_nobodys_silence() -> None:
     assert detector.suspects(awake + SECOND) == ["b"]
 
 
-def test_null_messages_go_only_where_nothing_was_said() -> None:
-    detector = watching("b", "c")
-    detector.said(TIMES.interval // 2, "b")
-    assert detector.tick(TIMES.interval) == ["c"]
-    assert detector.tick(2 * TIMES.interval) == ["b", "c"]
-
-
 def test_who_is_no_longer_watched_is_not_suspected() -> None:
     detector = watching("b", "c")
     run(detector, 0, SECOND, {})

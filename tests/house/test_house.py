@@ -74,8 +74,9 @@ def test_a_public_class_shares_its_name_with_no_other() -> None:
 
 
 def test_a_module_says_what_it_is_without_naming_its_neighbours() -> None:
-    """A neighbour is a module of the same package, named in backquotes. The names of protocols,
-    trackers, builders and options are words that users know, and name no module."""
+    """A neighbour is a module of the same package, named in backquotes: `links`, `links.py`,
+    `room.links` or `links.Link`. The names of protocols, trackers, builders and options are words
+    that users know, and name no module."""
     paths = modules()
     named = {}
     for name, tree in trees().items():
@@ -87,12 +88,77 @@ def test_a_module_says_what_it_is_without_naming_its_neighbours() -> None:
             for other in paths
             if other.rpartition(".")[0] == package and other != name
         }
-        words = set(re.findall(r"`(\w+)`", ast.get_docstring(tree) or "")) - KNOWN
-        if found := sorted(words & beside - {own}):
+        room = package.rpartition(".")[2]
+        if found := sorted(named_in(ast.get_docstring(tree) or "", room) & beside - {own}):
             named[name] = found
     assert named == {}
+
+
+def named_in(text: str, room: str) -> set[str]:
+    """The words in backquotes that would name a module of the room, if it had one of that name."""
+    found = set()
+    for path in re.findall(r"`([A-Za-z_][\w.]*)`", text):
+        above, _, name = path.removesuffix(".py").rpartition(".")
+        if not above or above.rpartition(".")[2] == room:
+            found.add(name)
+        elif name[0].isupper():
+            found.add(above.rpartition(".")[2])
+    return found - KNOWN
+
+
+def test_a_neighbour_is_found_however_it_is_named() -> None:
+    text = "`one`, `two.py`, `room.three`, `x.room.four`, `five.Five`, `other.six`, `seven.json`"
+    assert named_in(text, "room") == {"one", "two", "three", "four", "five"}
 
 
 def test_the_picture_of_the_rooms_is_that_of_today() -> None:
     """`python -m tools.rooms` draws it anew."""
     assert PICTURE.read_text(encoding="utf-8") == picture()
+
+
+CALLED_BY_LIBRARIES = {  # textual, logging, Spark
+    "BINDINGS", "CSS", "ENABLE_COMMAND_PALETTE", "action_interrupt", "compose", "on_mount",
+    "converter", "default_msec_format", "default_time_format", "emit",
+    "DefaultSource", "getDefaultReadLimit", "initialOffset", "latestOffset",
+    "prepareForTriggerAvailableNow", "reportLatestOffset", "streamReader", "streamWriter",
+}  # fmt: skip
+
+
+def defined(body: list[ast.stmt]) -> Iterator[str]:
+    """Functions, classes, constants, methods and fields; not what is inside a function."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+            if isinstance(node, ast.ClassDef):
+                yield from defined(node.body)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def used(tree: ast.AST) -> Iterator[str]:
+    """Names that are read, also by way of a string: in an annotation, or in a table of names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"\w+", node.value) if len(node.value) < 60 else ()
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.arg
+
+
+def test_nothing_is_there_for_tests_alone() -> None:
+    """What the source defines it uses, or a page shows it to users."""
+    known = {name for tree in trees().values() for name in used(tree)} | CALLED_BY_LIBRARIES
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    code = re.findall(r"`[^`]+`|```.*?```", pages, re.DOTALL)
+    shown = set(re.findall(r"\w+", " ".join(code)))
+    idle = [
+        f"{module}.{name}"
+        for module, tree in trees().items()
+        for name in defined(tree.body)
+        if not name.startswith("__") and name not in known and name not in shown
+    ]
+    assert idle == []

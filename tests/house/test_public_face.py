@@ -10,7 +10,7 @@ import pytest
 
 import ordercast
 from ordercast import blocking
-from ordercast.net.client.named import NamedClientBatches, NamedClientDeliveries
+from ordercast.net.client.followers import NamedClientBatches, NamedClientDeliveries
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.site.named_stream import NamedBatchReader, NamedDeliveries

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.epochs.admission import Admission
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 from ordercast.net.site.stream import Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store

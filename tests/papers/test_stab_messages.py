@@ -1,7 +1,7 @@
 """[STAB] §5: Table 3's sizes and Table 4's messages on all hops, counted by running the protocols.
 
 The closed forms are written here again, apart from those that the figures show
-(`studies/stab/printed.py`); what is measured comes from the simulator alone.
+(`studies/stab/printed_values.py`); what is measured comes from the simulator alone.
 """
 
 import pytest

@@ -15,8 +15,8 @@ from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.plan.advice import advise
 from ordercast.plan.protocol_costs import Ground
 from ordercast.plan.protocols import PROFILES
+from ordercast.sim.message_costs import Overheard, PlannedSend, overhear
 from ordercast.sim.networks import PointToPointSpec
-from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from support.cases.tables import random_table
 
 HOPS_ONLY = PointToPointSpec(0, MILLISECOND)

@@ -245,15 +245,16 @@ class ArrowKnowsTheFirstOnly(BrokenHybrid):
         def swap_object(self) -> Any:
             made = super().swap_object()
             assert isinstance(made, HybridSwap)
-            if made.arrow is not None:
-                swap = made.arrow.swap
+            arrow = made._arrow
+            if arrow is not None:
+                swap = arrow.swap
 
                 def short(ask: Ask) -> Sequence[Step]:
                     batch = ask.batch
                     first = (batch.origin, batch.incarnation, batch.group, batch.seq)
                     return swap(Ask(batch, first, ask.issuer))
 
-                made.arrow.swap = short  # type: ignore[method-assign]
+                arrow.swap = short  # type: ignore[method-assign]
             return made
 
 
@@ -268,7 +269,7 @@ class TheCoreForgetsItsArrow(BrokenHybrid):
             super().restore(state)
             fresh = super().swap_object()
             if isinstance(fresh, HybridSwap) and isinstance(self.swaps, HybridSwap):
-                self.swaps._arrow = fresh.arrow
+                self.swaps._arrow = fresh._arrow
 
         def note(self, record: Note) -> None:
             own = isinstance(record, SwapNote) and record.peer == self.site

@@ -20,7 +20,7 @@ from ordercast.forest.metagroups import BALANCED, METAGROUPS, build_metagroups, 
 from ordercast.forest.metrics import measure
 from ordercast.model.groups import GroupTable, Site
 from ordercast.sim.config import SimConfig
-from ordercast.sim.overheard import PlannedSend, overhear
+from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
 from ordercast.studies.tom.costs import FormulaTerms, metagroup, metagroup_printed

@@ -22,7 +22,7 @@ from ordercast.forest.metrics import measure
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.config import SimConfig
-from ordercast.sim.overheard import PlannedSend, overhear
+from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.sim.world import World
 from ordercast.studies.tom.costs import FormulaTerms, tom, tom_printed

@@ -17,9 +17,9 @@ from ordercast.sim.config import SimConfig
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
+from ordercast.sim.trace.assembly import trace_of_history, trace_of_run
 from ordercast.sim.trace.exports import perfetto, shiviz, telling_window
 from ordercast.sim.trace.frame_log import FrameLog
-from ordercast.sim.trace.making import trace_of_history, trace_of_run
 from ordercast.sim.trace.space_time import TraceView, draw_trace, message_key, parse_message
 from ordercast.sim.trace.trace import DATA, DELIVER, Trace
 from support.cases.schedules import failures, leave_picture

@@ -26,7 +26,7 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.model.messages import MessageId
-from ordercast.net.export.appending import append
+from ordercast.net.export.lake_export import append
 from ordercast.pipeline.audits import audit as audit_module
 from support.cases.faults import FAULTS, Fault
 from support.cases.fuzz import named, right_history, together

@@ -19,7 +19,7 @@ from ordercast.check.report import check_history
 from ordercast.history.reader import read_history
 from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
-from ordercast.net.export.appending import append
+from ordercast.net.export.lake_export import append
 from ordercast.pipeline import parse_spec, sweep
 from ordercast.pipeline.sweeps.results import read_results
 from ordercast.studies import reproduce

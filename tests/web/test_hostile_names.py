@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ordercast.cli.dashboard import parse_line
 from ordercast.history.rows import History
-from ordercast.sim.trace.making import trace_of_history
+from ordercast.sim.trace.assembly import trace_of_history
 from ordercast.web.access import Access
 from ordercast.web.app import Dashboard
 from support.cases.known import known_cases

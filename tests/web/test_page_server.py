@@ -18,7 +18,7 @@ from ordercast.web.access import POLICY, Access
 from ordercast.web.app import Dashboard, make_app
 from ordercast.web.controls import Controls
 from ordercast.web.feed import Sampler, TraceFeed
-from ordercast.web.making import RunInMaking
+from ordercast.web.pending_run import PendingRun
 from ordercast.web.runs import run_config
 from ordercast.web.server import access_to
 from support.harness.served_page import ServedPage, served
@@ -133,7 +133,8 @@ def test_another_address_needs_tls_and_a_token(tmp_path: Path) -> None:
             with pytest.raises(ConfigError, match="TLS and a token"):
                 access_to(host, cert=given, key=None, token=token)
         assert access_to(host, cert=cert, key=None, token=TOKEN).secure
-    assert access_to("127.0.0.1", cert=None, key=None, token="").local
+    for host in ("127.0.0.1", "::1", "localhost", "Localhost"):
+        assert access_to(host, cert=None, key=None, token="").local
 
 
 def test_over_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def in_making(line: str, held: threading.Event, said: list[str]) -> Dashboard:
         held.wait()
 
     shown = dashboard()
-    shown.making = RunInMaking(*parse_line(line), wait, said.append)
+    shown.making = PendingRun(*parse_line(line), wait, said.append)
     shown.sampler = Sampler(shown.making)
     return shown
 

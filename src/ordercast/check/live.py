@@ -13,14 +13,14 @@ import msgspec
 
 from ordercast.check.acyclic_order import check_acyclic_order
 from ordercast.check.agreement import check_agreement
-from ordercast.check.before import CondensedRows
+from ordercast.check.condensed_rows import CondensedRows
 from ordercast.check.condensing import Force, Holding, Unsettled, condense, find_cut, find_unsettled
 from ordercast.check.fifo import check_fifo
 from ordercast.check.integrity import check_integrity
+from ordercast.check.late_rows import ORDER, behind_the_window, contradicted, reopened
 from ordercast.check.lost import check_lost
 from ordercast.check.pairwise_order import check_pairwise_order, find_inversions
 from ordercast.check.positions import PositionFault, first_fault
-from ordercast.check.reopened import ORDER, behind_the_window, contradicted, reopened
 from ordercast.check.report import CHECKS, Report
 from ordercast.check.resent import asked_twice, check_resent
 from ordercast.check.verdict import Verdict, Witness

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from ordercast.check.before import RequestPart
+from ordercast.check.condensed_rows import RequestPart
 from ordercast.check.tangles import MessageNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View

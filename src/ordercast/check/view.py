@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from ordercast.check.before import CondensedRows
+from ordercast.check.condensed_rows import CondensedRows
 from ordercast.check.tangles import Knot, MessageNumber, SiteNumber, find_tangles
 from ordercast.history.rows import (
     BASE,

@@ -156,7 +156,7 @@ def _of_cluster(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
 
 def _look(place: Destination, lake: Path) -> Callable[[], None]:
     """Append to the lake what is new in the stores of a folder, or of the daemons elsewhere."""
-    from ordercast.net.export.appending import append
+    from ordercast.net.export.lake_export import append
 
     def look() -> None:
         if not isinstance(place, RemoteDestination):
@@ -233,7 +233,7 @@ def _shown(args: argparse.Namespace) -> Callable[[Sequence["Figure"]], None]:
 
 def _figures(args: argparse.Namespace, spark: Any) -> Any:
     from ordercast.pipeline.following.checkpoints import FIGURES
-    from ordercast.pipeline.following.figures import figures
+    from ordercast.pipeline.following.figures_on_spark import figures
     from ordercast.pipeline.following.lakes import table_streams
 
     frames = table_streams(spark, args.history)

@@ -142,9 +142,9 @@ def _token(args: argparse.Namespace) -> str:
 
 def _show(dashboard: "Dashboard", args: argparse.Namespace, lines: ProgressLine) -> None:
     """Find out what the subject is, and hand it over. A run is made while the page is served."""
-    from ordercast.sim.trace.making import trace_of_history
+    from ordercast.sim.trace.assembly import trace_of_history
     from ordercast.web.feed import Sampler
-    from ordercast.web.making import RunInMaking
+    from ordercast.web.pending_run import PendingRun
     from ordercast.web.planner import as_toml
 
     subject = args.subject
@@ -168,7 +168,7 @@ def _show(dashboard: "Dashboard", args: argparse.Namespace, lines: ProgressLine)
         return
     config, seed = scenario(subject)
     dashboard.groups = as_toml(config.table)
-    dashboard.making = RunInMaking(config, seed, lambda told: lines.tell(lambda: told), lines.note)
+    dashboard.making = PendingRun(config, seed, lambda told: lines.tell(lambda: told), lines.note)
     dashboard.sampler = Sampler(dashboard.making)
 
 

@@ -126,7 +126,7 @@ class DemoStream:
             self._failed = error
 
     def _append(self) -> None:
-        from ordercast.net.export.appending import append
+        from ordercast.net.export.lake_export import append
         from ordercast.pipeline.following.folder import GrowingFolder
         from ordercast.pipeline.following.follower import Follower
 

@@ -119,7 +119,7 @@ def _append(
     directory: Path, out: Path, args: argparse.Namespace, asked: Callable[[], "_Asked"]
 ) -> "Exported":
     """Only sites that were quiet before and after it have an `end`: the stores are read between."""
-    from ordercast.net.export.appending import append
+    from ordercast.net.export.lake_export import append
 
     progress = None if args.json else _progress
     quiet = asked().quiet

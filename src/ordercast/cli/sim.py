@@ -28,9 +28,9 @@ from ordercast.sim.options import OPTIONS, SCHEDULED, TABLE, configure
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, cutting, excluding, schedule
 from ordercast.sim.simulate import simulate
+from ordercast.sim.trace.assembly import trace_of_run
 from ordercast.sim.trace.exports import require_writable, write_trace
 from ordercast.sim.trace.frame_log import FrameLog
-from ordercast.sim.trace.making import trace_of_run
 
 DESCRIPTION = """\
 Simulate the groups of a file (TOML, or JSON of the same shape; - reads standard

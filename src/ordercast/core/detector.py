@@ -66,11 +66,6 @@ class Detector:
             known.deviation += (abs(error) - known.deviation) // 4
         known.heard_at, known.spared = now, 0
 
-    def said(self, now: int, peer: Site) -> None:
-        """Something was sent to the peer: no null message is needed for a while."""
-        if peer in self._said_at:
-            self._said_at[peer] = now
-
     def tick(self, now: int) -> list[Site]:
         """Call this at `alarm_at`. Returns the peers that are due a null message."""
         late = now - self.alarm_at

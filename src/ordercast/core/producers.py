@@ -6,12 +6,12 @@ the log of the group. A copy at or below the mark stays in the log, in all count
 stable, but has no position: nobody is given it. The highest bits of a number are the generation of
 the producer, so nothing of an earlier generation is delivered behind a later one.
 
-So it is with copies of a message that has an id of its sender's own; the group remembers its last
-ids (`core.ids`), and its last clients (`core.clients`).
+A group also remembers its last ids and its last clients. Copies of a message with an id of its
+sender's own, and of a client's request, are treated alike.
 
-All of that is a function of the group's log, so all members of the group have the same, wherever
-they are in it. They begin an epoch as the layout tells them, go on with every batch that is logged,
-and tell it at the end of the epoch, as the last seqs of sites.
+All of this is a function of the group's log, so at the same place in the log all members have the
+same. A member begins an epoch with what the layout says, goes on with every batch that is logged,
+and reports the result at the end of the epoch, beside the last seqs of sites.
 """
 
 from collections.abc import Callable, Iterable, Mapping

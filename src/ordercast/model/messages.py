@@ -1,7 +1,7 @@
 """Messages, their ids and order keys, and what an application is given.
 
 A batch is what is ordered: consecutive messages of one origin to one group under one key. Its
-payloads are packed into `body` once, at the origin (`envelope.py`); nobody changes it on its way.
+payloads are packed into `body` once, at the origin; nobody changes it on its way.
 """
 
 from hashlib import blake2b

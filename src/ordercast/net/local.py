@@ -21,7 +21,7 @@ from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.pipes import RelayCounts
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, open_store
 from ordercast.net.site.node import Node, site_of
-from ordercast.net.site.running import CLOSE_S, RunningSite
+from ordercast.net.site.running_site import CLOSE_S, RunningSite
 from ordercast.wire.codec import WireFrame
 
 NO_ADDRESS = "127.0.0.1:0"  # nobody dials it

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ordercast.pipeline.audits.audit import audit as audit
     from ordercast.pipeline.audits.frames import HistoryFrames as HistoryFrames
     from ordercast.pipeline.audits.frames import read_history as read_history
-    from ordercast.pipeline.following.figures import figures as figures
+    from ordercast.pipeline.following.figures_on_spark import figures as figures
     from ordercast.pipeline.following.query import FollowQuery as FollowQuery
     from ordercast.pipeline.following.query import follow as follow
     from ordercast.pipeline.grids import SweepResult as SweepResult
@@ -32,7 +32,7 @@ _PLACES = {
     "SweepResult": "ordercast.pipeline.grids",
     "SweepSpec": "ordercast.pipeline.sweeps.spec",
     "audit": "ordercast.pipeline.audits.audit",
-    "figures": "ordercast.pipeline.following.figures",
+    "figures": "ordercast.pipeline.following.figures_on_spark",
     "follow": "ordercast.pipeline.following.query",
     "open_session": "ordercast.pipeline.session",
     "parse_spec": "ordercast.pipeline.sweeps.spec",

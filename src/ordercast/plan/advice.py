@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ordercast.forest.cyclic import cyclic_components
 from ordercast.forest.forest import Forest
-from ordercast.forest.given import GIVEN
+from ordercast.forest.given_tree import GIVEN
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metrics import Metrics
 from ordercast.model.errors import ConfigError

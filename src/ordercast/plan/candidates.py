@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest, numbers_of
-from ordercast.forest.given import GIVEN, build_given
+from ordercast.forest.given_tree import GIVEN, build_given
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.indexed import IndexedTable
 from ordercast.forest.metagroups import BALANCED as METAGROUPS_BALANCED

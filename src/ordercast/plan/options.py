@@ -1,6 +1,6 @@
 """The options of `ordercast plan`: one table for the command line and sweeps."""
 
-from ordercast.forest.given import GIVEN
+from ordercast.forest.given_tree import GIVEN
 from ordercast.model.verb_options import Flag, Names, Notation, VerbOption, WholeNumber, Word
 from ordercast.plan.advice import AUTO
 from ordercast.plan.candidates import NAMED

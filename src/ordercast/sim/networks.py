@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
-from ordercast.forest.given import GIVEN
+from ordercast.forest.given_tree import GIVEN
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest

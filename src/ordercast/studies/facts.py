@@ -49,9 +49,9 @@ PAPERS = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A reproduction with what was found. `told`: how many points and runs, how long, quick or in
-    full, and with what instead of the full run's parameters; empty where it was not run. `results`:
-    the numbers, if they are at hand."""
+    """A reproduction with its findings. `told`: how many points and runs, how long they took,
+    whether quick or in full, and the parameters of a quick run that differ; empty if it was not
+    run. `results`: the numbers, if there are any."""
 
     reproduction: Reproduction
     findings: Sequence[Finding]
@@ -88,7 +88,8 @@ def summary(sections: Sequence[Section]) -> str:
 
 
 def sections_of(folder: Path | None, known: Mapping[str, Reproduction]) -> list[Section]:
-    """One for each, in their order; those that the folder does not hold have no findings."""
+    """One section for each reproduction, in order. Reproductions that the folder does not have get
+    no findings."""
     done = told_of(folder)
     return [_section(each, folder, done.get(name)) for name, each in known.items()]
 

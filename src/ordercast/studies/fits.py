@@ -25,8 +25,8 @@ ORDERS: Mapping[str, Callable[[float], float]] = {
 
 
 def order(spots: Sequence[Spot]) -> str:
-    """The order of growth that fits best: the one to which the points have the steadiest ratio. So
-    `n` and `n log n` exclude each other."""
+    """The order of growth that fits best: the one whose ratio to the points varies least. So `n`
+    and `n log n` exclude each other."""
 
     def unsteady(growth: Callable[[float], float]) -> float:
         return statistics.pstdev(log(spot.y / growth(spot.x)) for spot in spots)

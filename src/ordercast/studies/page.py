@@ -50,7 +50,8 @@ blockquote { margin: .3rem 0; padding: .1rem 0 .1rem 1rem; border-left: 3px soli
 
 
 def headline(sections: Sequence[Section]) -> str:
-    """The papers' claims, those of quick runs apart; what else is judged is only counted."""
+    """The verdicts on the papers' claims, with those of quick runs apart. Other statements are only
+    counted."""
     parts = []
     for is_quick, words in (
         (False, "measured in full"),
@@ -92,7 +93,7 @@ def _by_number(value: Any) -> tuple[bool, Any]:
 
 
 def page(sections: Sequence[Section]) -> str:
-    """Of all sections; those that were not run are named with the command that runs them."""
+    """The page of all sections. A section that was not run shows the command that runs it."""
     done = [section for section in sections if section.told]
     lines = [
         "<!doctype html>",

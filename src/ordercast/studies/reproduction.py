@@ -21,10 +21,10 @@ CLAIM, OURS, INTERVAL = "claim", "ours", "interval"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A statement beside what was measured, and whether the two agree: everywhere, at some of the
-    points, or nowhere. `measured`: there is nothing to agree with. `kind`: a claim of the paper, a
-    statement of our own, or how wide the intervals are. A claim that is judged in several places
-    has the same `claim` at each; if there is none, the statement is its name."""
+    """A statement beside the measurement, and whether the two agree: at all points, at some, or at
+    none. `measured`: the paper says nothing to agree with. `kind`: a claim of the paper, a
+    statement of our own, or the width of the intervals. A claim that is judged in several places
+    has the same `claim` in each; without `claim` the statement is its name."""
 
     statement: str
     verdict: str
@@ -41,8 +41,8 @@ def judged(cases: Sequence[bool]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Reproductions that share their runs. `split` names the column for what stands before the
-    slash in the experiment's measures."""
+    """Reproductions that share their runs. `split` names the column for the part of a measure's
+    name before the slash."""
 
     name: str
     experiment: Experiment
@@ -87,7 +87,7 @@ class Spot:
 
 
 def together(verdicts: Sequence[str]) -> str:
-    """Of one claim that was judged in several places."""
+    """The verdict on a claim that was judged in several places."""
     told = [verdict for verdict in verdicts if verdict != MEASURED]
     if not told:
         return MEASURED

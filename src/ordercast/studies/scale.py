@@ -63,7 +63,7 @@ _SPREADS = {"local": 10, "random": "uniform"}
 
 @cache
 def _warm_up() -> None:
-    """Once in a worker: what the builders load must not count as time to build."""
+    """Load what the builders need, once in a worker: loading must not count as building."""
     for build in _BUILDERS.values():
         build(draw_table(Drawing(100, 100, 5), 1))
 

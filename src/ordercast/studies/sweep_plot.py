@@ -29,7 +29,8 @@ _WIDE = 20  # times: where the values of the x axis span more, it is logarithmic
 
 
 def sweep_figure(results: Results) -> "Figure":
-    """Raises ConfigError where there is nothing to draw, or too many curves to tell apart."""
+    """Draw the figure. Raises ConfigError if there is nothing to draw, or if there are too many
+    curves to tell apart."""
     varying = _varying(results)
     measures = [name for name in dict.fromkeys(row.measure for row in results.rows)
                 if name != FAILED and _differs(results.where(measure=name))]  # fmt: skip
@@ -74,7 +75,7 @@ def sweep_figure(results: Results) -> "Figure":
 
 
 def _varying(results: Results) -> dict[str, list[Any]]:
-    """Parameters with several values, in the order in which these come."""
+    """The parameters with several values, in the order of the results."""
     found = {
         name: list(dict.fromkeys(_value(row.parameters, name) for row in results.rows
                                  if name in row.parameters))

@@ -6,7 +6,7 @@ from ordercast.studies.reproduction import Spot
 
 
 def with_interval(spot: Spot, digits: int) -> str:
-    """The mean and the half width of its 95 % interval, which is left out where nothing varies."""
+    """The mean, and the half width of its 95 % interval unless nothing varies."""
     mean = f"{spot.y:.{digits}f}"
     return f"{mean} ± {spot.ci:.{digits}f}" if round(spot.ci, digits) else mean
 

@@ -24,7 +24,7 @@ from starlette.staticfiles import StaticFiles
 
 from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
-from ordercast.sim.trace.making import trace_of_history
+from ordercast.sim.trace.assembly import trace_of_history
 from ordercast.sim.trace.space_time import STYLE as DIAGRAM
 from ordercast.sim.trace.trace import Trace
 from ordercast.web import pages, papers, planner, runs
@@ -35,7 +35,7 @@ from ordercast.web.controls import Controls
 from ordercast.web.epoch_line import STYLE as EPOCHS
 from ordercast.web.feed import Sampler
 from ordercast.web.forest_picture import STYLE as FOREST
-from ordercast.web.making import RunInMaking
+from ordercast.web.pending_run import PendingRun
 from ordercast.web.runs import ParseLine, Runs
 from ordercast.web.stream_figures import StreamFigures
 from ordercast.web.threads import in_thread
@@ -59,7 +59,7 @@ class Dashboard:
     groups: str = ""  # the groups of the subject, for the planner
     papers: Path | None = None  # where 'ordercast reproduce' has written
     figures: StreamFigures | None = None  # of 'ordercast audit --follow --figures'
-    making: RunInMaking | None = None  # the run of the subject, which comes later
+    making: PendingRun | None = None  # the run of the subject, which comes later
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)  # one computation at a time
 
     def shown(self) -> list[str]:

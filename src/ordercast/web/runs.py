@@ -14,8 +14,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.sim.config import SimConfig
 from ordercast.sim.simulate import simulate
 from ordercast.sim.trace import trace as made
+from ordercast.sim.trace.assembly import trace_of_run
 from ordercast.sim.trace.frame_log import FrameLog
-from ordercast.sim.trace.making import trace_of_run
 from ordercast.sim.trace.space_time import TraceView, draw_trace, message_key, parse_message
 from ordercast.sim.trace.trace import EpochShape, Trace
 from ordercast.web.answers import number_of

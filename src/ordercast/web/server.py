@@ -1,6 +1,5 @@
 """Serving the application on a socket: this machine alone, or elsewhere with TLS and a token."""
 
-import ipaddress
 import logging
 import secrets
 import socket
@@ -10,23 +9,15 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ordercast.model.errors import ConfigError
+from ordercast.net.cluster.addresses import is_loopback
 from ordercast.web.access import Access
 
 _FAREWELL_S = 1  # streams never end by themselves
 
 
-def is_local(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def access_to(host: str, *, cert: Path | None, key: Path | None, token: str) -> Access:
     """Whether it may be served there. Raises ConfigError, if not."""
-    local = is_local(host)
+    local = is_loopback(host)
     if not local and (cert is None or not token):
         missing = " and ".join(
             name for name, there in (("--cert", cert), ("--token-file", token)) if not there

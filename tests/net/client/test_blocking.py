@@ -11,7 +11,7 @@ import ordercast
 from ordercast import blocking
 from ordercast.model.epochs import AddGroup, RemoveGroup
 from ordercast.model.errors import ConfigError, Error, UnknownGroup, WindowFull
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 from support.clusters.processes import write_cluster
 
 ONE = {"alpha": ["a"]}

@@ -214,8 +214,9 @@ async def test_clients_read_through_changes_on_connections_that_break(
             while not reading.done():
                 await asyncio.sleep(chance.random() * 0.1)
                 for client in (sender, reader, asker):
-                    if chance.random() < 0.5 and client._link is not None:
-                        client._link.break_off("for a test")
+                    wire = None if client._link is None else client._link._wire
+                    if chance.random() < 0.5 and wire is not None:
+                        wire.fail("for a test")
 
         disturbing = asyncio.ensure_future(disturb())
         await asyncio.gather(send(), change())

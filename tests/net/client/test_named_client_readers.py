@@ -47,7 +47,8 @@ async def confirmed(client: Client, name: str = "r") -> int:
 def cut(client: Client) -> None:
     """The connection breaks; the client makes another."""
     assert client._link is not None
-    client._link.break_off("cut by the test")
+    if client._link._wire is not None:
+        client._link._wire.fail("cut by the test")
 
 
 @in_loop

@@ -130,7 +130,7 @@ async def test_garbage_ends_that_connection_and_nothing_else(
                 raw.writer.write_eof()
                 assert await raw.closed()
         await still_serves(running)
-        await until(lambda: running.admins["a"].desk.clients() == 0)
+        await until(lambda: not running.admins["a"].desk._connections)
     assert "Traceback" not in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len([record for record in caplog.records if "dropped" in record.message]) < 8

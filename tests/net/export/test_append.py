@@ -15,8 +15,8 @@ from ordercast.history.reader import count_rows, read_groups, read_history
 from ordercast.history.rows import BASE, END, OPEN
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
-from ordercast.net.export.appending import append
 from ordercast.net.export.history import export
+from ordercast.net.export.lake_export import append
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.in_process import follow_folder
 from ordercast.pipeline.streams.histories import HistoryFeed

@@ -11,7 +11,7 @@ import pytest
 import ordercast
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.site.node import Node
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 from support.clusters.layouts import primary_of
 from support.clusters.processes import write_cluster
 from support.clusters.sites import GROUPS, is_quiet, read

@@ -13,7 +13,15 @@ from ordercast.net.store import writer
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store
-from support.stores.records import accepted, as_nobody, kept, kill, open_store, write
+from support.stores.records import (
+    accepted,
+    as_nobody,
+    kept,
+    kill,
+    open_store,
+    until_failed,
+    write,
+)
 
 COMMITS = 5
 HEADER, FRAME = 32, 24 + PAGE_BYTES
@@ -189,14 +197,12 @@ def test_damage_that_a_writer_meets_is_told_in_one_line_and_nothing_is_acknowled
     path = tmp_path / "a.db"
     closed_store(path, commits=60)
     store = open_store(path)
-    failed = threading.Event()
-    store.on_failed = lambda _: failed.set()
     whole = path.read_bytes()
     path.write_bytes(whole[:PAGE_BYTES] + b"\xa5" * (len(whole) - PAGE_BYTES))
     store._db.execute("PRAGMA shrink_memory").fetchall()  # so that pages are read again
     acknowledged = threading.Event()
     store.write(StoreBox(records=[accepted(61)], at_ns=1), acknowledged.set)
-    assert failed.wait(30)
+    until_failed(store)
     store.close_sync()
     assert not acknowledged.is_set()
     told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]

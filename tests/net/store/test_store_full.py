@@ -17,11 +17,7 @@ from ordercast.core.outbox import Accepted
 from ordercast.net.store import writer as store_writer
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
-from support.stores.records import SOON_S, accepted, flush, open_store, write
-
-
-def wait_until(what: str, true: "threading.Event") -> None:
-    assert true.wait(SOON_S), what
+from support.stores.records import accepted, flush, open_store, until_failed, write
 
 
 def why(store: Store) -> str:
@@ -42,14 +38,6 @@ def test_a_full_store_acknowledges_nothing_and_goes_on_when_there_is_room(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store(tmp_path / "a.db")
-    news: list[Exception | None] = []
-    failed, works = threading.Event(), threading.Event()
-
-    def told(error: Exception | None) -> None:
-        news.append(error)
-        (works if error is None else failed).set()
-
-    store.on_failed = told
     write(store, accepted(1), at_ns=1)
     pages = store._db.execute("PRAGMA page_count").fetchone()[0]
     limit_pages(store, pages + 2)
@@ -58,16 +46,16 @@ def test_a_full_store_acknowledges_nothing_and_goes_on_when_there_is_room(
         for seq in range(2, 12):
             box = StoreBox(records=[accepted(seq, size=20_000)], at_ns=1)
             store.write(box, lambda seq=seq: acknowledged.append(seq))  # type: ignore[misc]
-        wait_until("nobody was told", failed)
+        until_failed(store)
         time.sleep(0.3)  # many tries
+        assert isinstance(store.failed, sqlite3.OperationalError)
         assert "full" in why(store)
         assert len(acknowledged) < 10
         limit_pages(store, 1_000_000)
-        wait_until("the store did not go on", works)
+        until_failed(store, failed=False)
         flush(store)
     assert acknowledged == list(range(2, 12))
     assert why(store) == "None"
-    assert [type(error) for error in news] == [sqlite3.OperationalError, type(None)]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "nothing is acknowledged until it can" in caplog.text
     store.close_sync()
@@ -81,13 +69,11 @@ def test_a_full_store_can_be_closed_and_lacks_only_what_was_not_acknowledged(
     tmp_path: Path,
 ) -> None:
     store = open_store(tmp_path / "a.db")
-    failed = threading.Event()
-    store.on_failed = lambda _: failed.set()
     write(store, accepted(1), at_ns=1)
     limit_pages(store, 1)
     acknowledged = threading.Event()
     store.write(StoreBox(records=[accepted(2, size=200_000)], at_ns=1), acknowledged.set)
-    wait_until("nobody was told", failed)
+    until_failed(store)
     store.close_sync()
     assert not acknowledged.is_set()
     again = open_store(tmp_path / "a.db")
@@ -100,31 +86,30 @@ def seqs(records: list[MemberRecord]) -> list[int]:
 
 
 CHILD = """
-import resource, sys, threading, time
+import resource, sys, time
 from pathlib import Path
 from ordercast.net.store import writer as store_writer
 from ordercast.net.store.box import StoreBox
 from support.stores.records import accepted
 from support.stores.records import flush
 from support.stores.records import open_store
+from support.stores.records import until_failed
 
 store_writer.TRY_AGAIN_S = 0.05
 path = Path(sys.argv[1])
 store = open_store(path, "sync")
-failed, works = threading.Event(), threading.Event()
-store.on_failed = lambda error: (works if error is None else failed).set()
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
 done = []
 for seq in range(1, 41):
     box = StoreBox(records=[accepted(seq, size=20_000)], at_ns=1)
     store.write(box, lambda s=seq: done.append(s))
-assert failed.wait(30), "not told"
+until_failed(store)
 time.sleep(0.3)
 before = len(done)
 assert before < 40 and store.failed is not None, (before, store.failed)
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-assert works.wait(30), "did not go on"
+until_failed(store, failed=False)
 flush(store)
 assert done == list(range(1, 41)), done
 store.close_sync()

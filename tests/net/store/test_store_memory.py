@@ -21,7 +21,6 @@ def test_it_has_the_face_of_the_store_on_disk() -> None:
         "boot",
         "store_number",
         "path",
-        "on_failed",
         "founded",
         "founding",
         "address",

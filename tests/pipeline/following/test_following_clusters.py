@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ordercast.cli import main
-from ordercast.net.export.appending import append
+from ordercast.net.export.lake_export import append
 from ordercast.pipeline.following.cluster import follow_stores
 from support.stores.exporting import Cluster
 

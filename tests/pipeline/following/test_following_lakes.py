@@ -12,7 +12,7 @@ from ordercast.history.lake import read_lake
 from ordercast.history.lake_compaction import compact_lake
 from ordercast.history.reader import read_history
 from ordercast.model.errors import ConfigError
-from ordercast.net.export.appending import append
+from ordercast.net.export.lake_export import append
 from ordercast.pipeline.following.lakes import LakeReader
 from ordercast.pipeline.following.query import FilesRead
 from support.stores.exporting import Cluster

@@ -3,11 +3,11 @@
 import pytest
 
 from ordercast.core.structure import Structure
-from ordercast.model.groups import GroupTable
+from ordercast.model.groups import Group, GroupTable
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
 from ordercast.studies.gs.forests import forest_costs, set_up_costs
-from ordercast.studies.gs.frames import BROADCAST, P2P, multicast, multicasts, table_costs
+from ordercast.studies.gs.frames import BROADCAST, P2P, MessageWay, multicasts, table_costs
 from ordercast.studies.gs.load import under_load_costs
 
 # c is in all groups: greedy makes a star at c. From outside to c, then to the others by name.
@@ -22,6 +22,12 @@ def config(sites: int, groups: int, size: int, **more: object) -> dict[str, obje
 
 def structure(table: GroupTable, builder: str) -> Structure:
     return Structure(1, table, advise(table, builder).forest)
+
+
+def multicast(built: Structure, group: Group, protocol: str, network: str) -> MessageWay:
+    """One message to one group, while nothing else is under way."""
+    (way,) = multicasts(built, [group], protocol, network)
+    return way
 
 
 @pytest.mark.parametrize("seed", range(6))

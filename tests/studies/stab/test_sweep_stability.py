@@ -27,7 +27,7 @@ from ordercast.studies.stab.findings import (
     rtt_findings,
     table1_findings,
 )
-from ordercast.studies.stab.printed import KINDS_ON_HOPS, MESSAGES_ON_HOPS, train_hops
+from ordercast.studies.stab.printed_values import KINDS_ON_HOPS, MESSAGES_ON_HOPS, train_hops
 from ordercast.studies.stab.runs import (
     MEASURED_LIMIT,
     STRUCTURED,

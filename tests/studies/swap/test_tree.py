@@ -143,7 +143,7 @@ def _is_one_tree(network: Network) -> None:
     assert edges == 2 * (len(here) - 1)
     for site, at in here.items():
         assert all(site in here[n].neighbours for n in at.neighbours)
-        assert not at.is_locked
+        assert at._locker is None
     ends = [at.swaps for at in here.values() if _holds_value(at.swaps)]
     assert len(ends) == 1
 

@@ -11,7 +11,7 @@ from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.tasks import Point
 from ordercast.plan.canvas import style
-from ordercast.sim.overheard import PlannedSend, overhear
+from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
 from ordercast.studies.tom.costs import TRANSMISSIONS

@@ -17,8 +17,8 @@ from ordercast.history.reader import read_history
 from ordercast.history.rows import CRASH, END, EXCLUDED, OPEN, RESTART, Event, History
 from ordercast.model.errors import ConfigError
 from ordercast.model.options import SECOND
-from ordercast.net.export.appending import append
 from ordercast.net.export.history import export
+from ordercast.net.export.lake_export import append
 from support.stores.records import flush
 from support.worlds.stored_members import KEEP_ALL, StoredMembers, stored
 

@@ -13,9 +13,9 @@ from ordercast.sim.faults import Fault, total
 from ordercast.sim.result import SimResult
 from ordercast.sim.schedules import changing, excluding, schedule
 from ordercast.sim.simulate import simulate
+from ordercast.sim.trace.assembly import trace_of_run
 from ordercast.sim.trace.exports import write_trace
 from ordercast.sim.trace.frame_log import FrameLog
-from ordercast.sim.trace.making import trace_of_run
 from tools.soak.campaign import Outcome
 
 Draw: TypeAlias = Callable[[str, int], SimConfig]

@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -74,6 +75,14 @@ def flush(store: Store, box: StoreBox | None = None) -> None:
     done = threading.Event()
     store.write(box or StoreBox(), done.set)
     assert done.wait(SOON_S), "the store did not answer"
+
+
+def until_failed(store: Store, *, failed: bool = True) -> None:
+    """Wait until the store cannot be written, or can be again."""
+    end = time.monotonic() + SOON_S
+    while (store.failed is not None) != failed:
+        assert time.monotonic() < end, store.failed
+        time.sleep(0.005)
 
 
 def kill(store: Store, to: Path) -> Path:

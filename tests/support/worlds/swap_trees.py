@@ -206,7 +206,7 @@ class Network:
 
 def _waits(at: Any) -> bool:
     swaps = at.swaps if isinstance(at, SwapTree) else at
-    return bool(swaps.waiting()) and not (isinstance(at, SwapTree) and at.is_locked)
+    return bool(swaps.waiting()) and not (isinstance(at, SwapTree) and at._locker)
 
 
 def require_order(chain: list[MessageName], issued: dict[str, int]) -> None:

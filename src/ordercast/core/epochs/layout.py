@@ -1,8 +1,8 @@
 """The layout: everything that the records of the voters' log say, folded ([GS] §5.1).
 
 It has the roster, the voters, the groups, the open epoch of each domain with its structure, and the
-changes under way. All sites that have heard the same records have the same layout: `folding.fold`
-is a pure function, and forests come with the records.
+changes under way. All sites that have heard the same records have the same layout: folding is a
+pure function, and forests come with the records.
 """
 
 from bisect import bisect_left

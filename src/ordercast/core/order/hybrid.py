@@ -50,10 +50,6 @@ class HybridSwap(Uncounted):
         self._arrow = ArrowSwap(site, parent or site) if site in core else None
         self._gathered = PendingSwaps()
 
-    @property
-    def arrow(self) -> ArrowSwap | None:
-        return self._arrow
-
     def swap(self, ask: Ask) -> Sequence[Step]:
         self._gathered.add(ask)
         return ()

@@ -20,7 +20,7 @@ from ordercast.core.order.ring import Ring
 from ordercast.core.order.symmetric import Symmetric
 from ordercast.core.order.tom import Tom
 from ordercast.core.order.two_phase import TwoPhase
-from ordercast.forest.given import GIVEN
+from ordercast.forest.given_tree import GIVEN
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
 

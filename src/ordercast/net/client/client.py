@@ -63,7 +63,7 @@ from ordercast.net.client.endpoints import (
     endpoints_of,
     is_address,
 )
-from ordercast.net.client.named import (
+from ordercast.net.client.followers import (
     NamedCalls,
     NamedClientBatches,
     NamedClientDeliveries,

@@ -75,11 +75,6 @@ class DaemonConnection:
         if self.up and self._wire is not None:
             self._wire.send(message)  # type: ignore[arg-type]
 
-    def break_off(self, reason: str) -> None:
-        """End the connection. Another one is made."""
-        if self._wire is not None:
-            self._wire.fail(reason)
-
     async def _keep(self) -> None:
         """A pause comes after each round of all endpoints, and after a connection that was lost."""
         pause, tried = _FIRST_S, 0

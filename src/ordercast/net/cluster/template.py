@@ -16,6 +16,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.grants import ACTS
 from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.addresses import is_loopback
+from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.directory import AROUND
 from ordercast.net.cluster.file import LOG_FORMS, LOG_LEVELS, cluster_of_groups
 from ordercast.plan.advice import AUTO
@@ -23,6 +24,7 @@ from ordercast.plan.candidates import NAMED
 
 WIDTH: Final = 110
 _COMMENT: Final = 33  # the column of meanings
+_LIMITS: Final = LimitsConfig()
 _METRICS: Final = 9_101  # a port for the metrics of the first site
 _CLIENTS: Final = 7_201  # and one for its clients on other machines
 
@@ -39,6 +41,11 @@ class _Setting:
 def _or(names: Iterable[str], default: str) -> str:
     others = [f'"{name}"' for name in names if name != default]
     return f"or {', '.join(others)}"
+
+
+def _limit(name: str, meaning: str) -> _Setting:
+    """A number of [limits], with the default that the file has without it."""
+    return _Setting(name, str(getattr(_LIMITS, name)), meaning)
 
 
 SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
@@ -81,23 +88,23 @@ SETTINGS: Final[Mapping[str, Sequence[_Setting]]] = {
         _Setting("log_level", '"info"', f"{_or(LOG_LEVELS, 'info')}: daemons log from it on"),
     ),
     "limits": (
-        _Setting("window_messages", "10000", "sent by a site and not yet stable"),
-        _Setting("window_bytes", "8388608", 'sizes may be written "8MiB", "2GB"'),
-        _Setting("message_bytes", "1048576", "the largest message"),
-        _Setting("unread_messages", "100000", "delivered and not yet read by the application"),
-        _Setting("unread_bytes", "67108864", "the same in bytes"),
-        _Setting(
-            "missed_bytes", "268435456",
+        _limit("window_messages", "sent by a site and not yet stable"),
+        _limit("window_bytes", 'sizes may be written "8MiB", "2GB"'),
+        _limit("message_bytes", "the largest message"),
+        _limit("unread_messages", "delivered and not yet read by the application"),
+        _limit("unread_bytes", "the same in bytes"),
+        _limit(
+            "missed_bytes",
             "kept for sites that are away; beyond it they return by the application's snapshot",
         ),
-        _Setting(
-            "reader_bytes", "1073741824",
+        _limit(
+            "reader_bytes",
             "kept for a named reader that is behind; beyond it there is a gap",
         ),
         _Setting("reader_age", '"7d"', "the same by age"),
-        _Setting("subject_connections", "32", "of one client from elsewhere, at a daemon"),
-        _Setting("subject_rate", "0", "bytes per second that it may bring there; 0: any number"),
-        _Setting("subject_window", "50", "percent of the window that it may have under way"),
+        _limit("subject_connections", "of one client from elsewhere, at a daemon"),
+        _limit("subject_rate", "bytes per second that it may bring there; 0: any number"),
+        _limit("subject_window", "percent of the window that it may have under way"),
         _Setting("retention", '"stable"', 'or an age ("24h") or a size ("2GB")'),
     ),
     "timeouts": (

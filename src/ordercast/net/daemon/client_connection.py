@@ -60,7 +60,7 @@ from ordercast.net.daemon.subscription import Subscription, observed
 from ordercast.net.site.named_readers import ReaderPlace
 from ordercast.net.site.named_stream import NamedBatches
 from ordercast.net.site.permits import Permits
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 
 MOST_SUBSCRIPTIONS = 16  # the most of one connection
 MOST_QUESTIONS = 1_000  # of one connection, that are not answered

@@ -31,7 +31,7 @@ from ordercast.net.daemon.operator_log import OperatorLog
 from ordercast.net.daemon.remote_listener import RemoteListener
 from ordercast.net.daemon.session import ClientLimits
 from ordercast.net.site.node import open_site
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 
 _log = logging.getLogger("ordercast.net.daemon")
 

@@ -24,7 +24,7 @@ from ordercast.net.daemon.client_connection import ClientConnection
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.daemon.store_copies import StoreCopies
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.admin")
@@ -40,7 +40,7 @@ _NUMBERS = re.compile(r"\d[\d,]*")
 
 
 class ClientDesk:
-    """All connections and sessions. Those who listen bring wires, and say whose they are."""
+    """All connections and sessions. Listeners bring wires, each with its subject."""
 
     def __init__(self, site: RunningSite, limits: ClientLimits) -> None:
         self.site = site
@@ -59,7 +59,7 @@ class ClientDesk:
         self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
 
     def close(self) -> None:
-        """Tell connected clients, and those who still come."""
+        """Tell connected clients, and clients that still connect, that the daemon ends."""
         if self.closed:
             return
         self.closed = True
@@ -72,10 +72,6 @@ class ClientDesk:
             session.close()
         self.shares.close()
         self.copies.close()
-
-    def clients(self) -> int:
-        """How many connections there are."""
-        return len(self._connections)
 
     def status(self, subject: ClientSubject | None = None) -> dict[str, Any]:
         """The site's status, with its clients. Who may change the grants also sees them."""
@@ -152,7 +148,7 @@ class ClientDesk:
                 connection.review()
 
     def _look(self) -> None:
-        """Now and then: tell clients how far the clients of groups are."""
+        """From time to time: tell clients the marks of their groups."""
         self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
         self._tell_marks()
 
@@ -163,7 +159,8 @@ class ClientDesk:
                 connection.tell_marks(marks)
 
     def end(self, session: ClientSession) -> None:
-        """Forget a session whose client is let in no more, with what it had not sent yet."""
+        """Forget a session whose client may not enter any more, with its messages that were not
+        sent yet."""
         if self._sessions.get(session.client) is session:
             del self._sessions[session.client]
         session.close()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ordercast.net.site.named_readers import WARN, reader_warnings
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 from ordercast.net.site.status import held_by
 
 _log = logging.getLogger("ordercast.net.daemon")

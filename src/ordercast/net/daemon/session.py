@@ -31,7 +31,7 @@ from ordercast.net.admin.frames import (
 from ordercast.net.daemon.shares import SubjectShare
 from ordercast.net.daemon.subscription import Subscription
 from ordercast.net.site.receipts import Receipt
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 
 PARKED_S = 10.0  # how long a reader without a connection is kept, if nothing is stored
 _SLACK = 2  # times what a client may have under way, because it may have given up some of it
@@ -98,13 +98,13 @@ class ClientSession:
 
     @property
     def idle(self) -> bool:
-        """Whether its client is away, and nothing is under way."""
+        """Whether the client is away and nothing is under way."""
         under_way = self._queue or self._tasks or self._parked or self._refused
         return self.wire is None and not under_way
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing that a client which comes back could ask for."""
+        """Whether a client that comes back would find nothing here."""
         return self.idle and not self._finished
 
     def attach(self, wire: Wire) -> None:
@@ -346,8 +346,8 @@ class ClientSession:
             self._reached.pop(number, None)
 
     def _finish(self, number: int) -> None:
-        """Remember a stamped request that is stable, as long as the client may not have heard it:
-        it would be recognised in the log, but there is no need for a copy."""
+        """Remember a stamped request that is stable, as long as the client may not know that. The
+        log would recognise it too, but only by another copy."""
         self._finished[number] = self._reached[number]
         if len(self._finished) > self.limits.messages:
             del self._finished[next(iter(self._finished))]

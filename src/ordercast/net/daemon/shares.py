@@ -29,7 +29,7 @@ Unstable = Callable[[], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ShareLimits:
-    """`rate`: bytes per second; 0: as many as come. `messages`, `bytes`: of the window."""
+    """`rate`: bytes per second; 0: no limit. `messages`, `bytes`: the share of the window."""
 
     connections: int
     rate: int
@@ -48,12 +48,12 @@ class ShareLimits:
 
 
 class SharedWindow:
-    """Who gets room in the window of the site. State: what all subjects have under way there, how
-    many subjects these are, who waits, in turn, and what of an earlier run is not stable.
+    """Decides which subject gets room in the window of the site. State: how much all subjects have
+    under way, how many subjects these are, the line of those that wait, and the messages of an
+    earlier run that are not stable yet.
 
-    It counts messages from when they enter until they are stable. What the owner of the socket
-    sends is not counted: in the site's own line each waits for those before it.
-    """
+    A message counts from when it enters until it is stable. Messages of the owner of the socket do
+    not count: in the site's own line they wait for the messages before them."""
 
     def __init__(self, messages: int, size: int, unstable: Unstable = lambda: (0, 0)) -> None:
         self._most = (messages, size)
@@ -87,7 +87,7 @@ class SharedWindow:
         )
 
     def change(self, messages: int, size: int, subjects: int) -> None:
-        """So much more is under way (or less, below 0)."""
+        """Add this much to what is under way. Below 0: remove it."""
         self._messages += messages
         self._bytes += size
         self._subjects += subjects
@@ -96,8 +96,8 @@ class SharedWindow:
         self._turns.setdefault(share)
 
     def let_in(self) -> None:
-        """Give room to those that wait, one batch for each in turn. Who finds no room holds nobody
-        else up."""
+        """Give room to waiting subjects in turn, one batch each. A subject that finds no room holds
+        nobody else up."""
         turns, passed = self._turns, 0
         while turns and passed < len(turns):
             share = next(iter(turns))
@@ -109,8 +109,8 @@ class SharedWindow:
 
 
 class SubjectShare:
-    """State: what a subject has under way in the window, what of it waits for that, who waits for
-    room, and the bytes that it may still bring."""
+    """State: what a subject has under way in the window and what waits to enter it, its callers in
+    line, and how many bytes it may still bring."""
 
     def __init__(self, limits: ShareLimits | None, window: SharedWindow) -> None:
         self._limits = limits  # None: there are none
@@ -129,8 +129,8 @@ class SubjectShare:
     # --- bytes per second -------------------------------------------------------------------------
 
     def spend(self, size: int, now: float) -> float:
-        """So many bytes came, at this time of the loop. Returns for how many seconds no more should
-        be read."""
+        """Count bytes that came, at this time of the loop. Returns for how many seconds no more
+        should be read."""
         if self._limits is None:
             return 0.0
         pause = 0.0
@@ -199,7 +199,7 @@ class SubjectShare:
         self._window.change(messages, size, bool(self._messages) - bool(before))
 
     def leave(self, messages: int, size: int) -> None:
-        """So much is not under way any more."""
+        """Remove this much from what is under way."""
         if self._limits is not None:
             self._change(-messages, -size)
             self._window.let_in()
@@ -209,7 +209,7 @@ class SubjectShare:
         return bool(self._line)
 
     def let_in_one(self) -> bool:
-        """Let the first in the line in, if there is room. Returns whether it was."""
+        """Let the first in line enter, if there is room. Returns whether it entered."""
         while self._line and self._line[0][2].done():  # its sender is gone
             self._line.popleft()
         if not self._line or not self._has_room(*self._line[0][:2]):
@@ -220,8 +220,8 @@ class SubjectShare:
         return True
 
     def hold(self, stable: Callable[[], Awaitable[None]], messages: int, size: int) -> None:
-        """Count what has entered until it is stable, or is refused, whatever becomes of the session
-        that brought it."""
+        """Count a batch that has entered until it is stable or refused, even if the session that
+        brought it ends."""
         if self._limits is None:
             return
         task = asyncio.create_task(self._until(stable, messages, size))
@@ -242,7 +242,7 @@ class SubjectShare:
 
 
 class SubjectShares:
-    """The shares of all subjects that are there, or have something under way."""
+    """The shares of all subjects that are connected, or have messages under way."""
 
     def __init__(self, limits: LimitsConfig, unstable: Unstable = lambda: (0, 0)) -> None:
         self.limits = ShareLimits.of(limits)

@@ -26,8 +26,8 @@ class StoreCopy(NamedTuple):
 
 
 class StoreCopies:
-    """`_owner`: the connection whose copy is there, or is being made. A copy that is being made for
-    nobody any more ends at its next step."""
+    """`_owner`: the connection that has a copy, or for which one is being made. If nobody wants it
+    any more, the making of a copy ends at its next step."""
 
     def __init__(self, site: Site, store: Path | None) -> None:
         self._site = site

@@ -6,8 +6,8 @@ durable there, or the origin's store is not in the folder. Its `sent` row has no
 
 from msgspec.structs import replace
 
-from ordercast.history.collected import CollectedHistory
 from ordercast.history.lake_writer import LakeAppend
+from ordercast.history.memory import CollectedHistory
 from ordercast.history.rows import Sent
 from ordercast.history.stream import HistoryStream
 from ordercast.history.tables import TABLES

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace as replace_fields
 
-from ordercast.history.collected import CollectedHistory, CollectedTable
+from ordercast.history.memory import CollectedHistory, CollectedTable
 from ordercast.history.order_key import order_key
 from ordercast.history.rows import (
     DROPPED,

@@ -1,11 +1,12 @@
 """Runs one site over real connections and a real store.
 
-Frames and submissions of one turn of the event loop are fed to the site, which is then drained
-once; the outbox's duties are done as `core.outbox` lists them, with one write per peer. What must
-wait until records are durable waits for the store's writer thread, in order, beside new turns.
+In one turn of the event loop all frames and submissions are fed to the site. Then it is drained
+once, and the driver does the duties of the outbox in the order that `core.outbox` lists, with one
+write per peer. Duties that wait for durable records are done when the store's writer thread reports
+them, in order, while new turns go on.
 
-A mistake in the core that raises leaves it half changed. Nothing of that may get out: the site
-stops then, as in a crash, and what was drained before is in its store.
+An exception in the core leaves it half changed. Nothing of such a state may leave the site, so the
+site stops as in a crash. Everything that was drained before is in its store.
 """
 
 import asyncio
@@ -127,8 +128,8 @@ P = ParamSpec("P")
 def _or_break(
     call: Callable[Concatenate["NodeDriver", P], None],
 ) -> Callable[Concatenate["NodeDriver", P], None]:
-    """Guard a call into the core: it does nothing once the driver is closed, and an exception in it
-    closes the driver."""
+    """Guard a call into the core. Once the driver is closed the call does nothing; an exception in
+    the call closes the driver."""
 
     @wraps(call)
     def guarded(self: "NodeDriver", /, *args: P.args, **options: P.kwargs) -> None:
@@ -209,7 +210,7 @@ class NodeDriver:
             return
         points = self.application.points
         if peer in points.behind and not (frames and type(frames[0]) is Lineage):
-            return  # it was refused, and what is on its way counts for nothing
+            return  # it was refused: frames that are still on their way are ignored
         now = time.monotonic_ns()
         receive = self.member.receive
         try:
@@ -345,8 +346,9 @@ class NodeDriver:
         self.store.write(written, self._committed)
 
     def _ended(self, written: StoreBox, box: MemberBox) -> None:
-        """Write rollbacks, and epochs that opened, as events: durable with the records that caused
-        them. A restart may repeat some. Batches that were fetched from others are in no record."""
+        """Write rollbacks and openings of epochs as events. They become durable with the records
+        that caused them. A restart may write some of them again. Batches that were fetched from
+        other sites are in no record."""
         events = [event for event in written.events if event[0] != RETURNED]
         returned = [event for event in written.events if event[0] == RETURNED]
         for item in box.deliver:
@@ -367,7 +369,8 @@ class NodeDriver:
         self.store.write(written, self.application.committed)
 
     def _committed(self) -> None:
-        """The oldest commit is durable: reveal it, and the outboxes behind it without records."""
+        """The oldest commit is durable: do duty 3 of its outbox, and of later outboxes without
+        records."""
         unwritten = self._unwritten
         self._row = self.store.row
         self.application.committed()
@@ -393,7 +396,8 @@ class NodeDriver:
             self.application.decided(box.outcomes)
 
     def _send(self, sends: Sequence[tuple[Site, SiteFrame]], row: int = 0) -> None:
-        """`row`: the frames may promise what the store has up to this row; 0: they do not."""
+        """`row`: the frames promise only what the store has up to this row. 0: they promise
+        nothing."""
         if self._share is not None:
             sends = self._share(sends)
         if len(sends) == 1 and not row:  # the common case

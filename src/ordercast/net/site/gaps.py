@@ -1,5 +1,6 @@
-"""What stands in a stream in place of messages that a reader does not get: one that was shed
-([SWAP] §6.3), or those that are no longer kept."""
+"""What a reader gets in place of messages: those that were shed ([SWAP] §6.3), and those that are
+no longer kept.
+"""
 
 import json
 from typing import NamedTuple

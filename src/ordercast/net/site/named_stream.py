@@ -1,5 +1,5 @@
-"""What a follower of a named reader iterates over, and what whoever reads a range does: the
-deliveries of the reader's groups, with a gap in place of what is no longer kept.
+"""What a follower of a named reader iterates over, and what a reader of a range does: the
+deliveries of the reader's groups. A gap stands in place of messages that are no longer kept.
 
 The iterators are no generators: a cancelled `anext` has taken nothing.
 """
@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 class NamedBatches:
-    """The batches of a reader's groups, from the reader's position on, for a follower: the first
-    `anext` waits for the turn. Or, with a `span`, those of positions that are given: for anybody,
-    without a turn, and with an end."""
+    """The batches of a reader's groups. For a follower they begin at the reader's position, and the
+    first `anext` waits for the turn. With a `span` they are those at the given positions: anybody
+    may read them, without a turn, and they have an end."""
 
     def __init__(
         self,

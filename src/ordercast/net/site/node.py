@@ -36,7 +36,7 @@ from ordercast.net.site.named_stream import (
     require_span,
 )
 from ordercast.net.site.receipts import Receipt
-from ordercast.net.site.running import CLOSE_S, RunningSite
+from ordercast.net.site.running_site import CLOSE_S, RunningSite
 from ordercast.net.site.status import status_of
 from ordercast.net.site.stream import Batches, Deliveries
 from ordercast.net.store.places import note_place, require_free, require_place

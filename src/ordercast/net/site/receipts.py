@@ -1,9 +1,11 @@
 """Receipts: how far a message has come, without any work per message.
 
 Stages are reached in the order of seqs. So only the last seq is kept per stage and group, and a
-future only for receipts that somebody awaits. When a group or a producer is removed, messages that
-no epoch took are refused. Later ones may go on, or, if there are none, their seqs may be given
-again. So receipts ask a `ReceiptSource`, which knows what was refused since.
+future only for receipts that somebody awaits.
+
+When a group or a producer is removed, messages that no epoch took are refused. If later messages go
+on, their seqs stay; if there are none, the refused seqs are given again. So a receipt asks a
+`ReceiptSource`, which knows what was refused since.
 """
 
 import asyncio

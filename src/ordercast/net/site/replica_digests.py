@@ -35,9 +35,9 @@ class DigestExchange:
     def exchange(
         self, group: Group, mine: ReplicaDigest | None, alarm: str
     ) -> list[tuple[Site, ReplicaDigest]]:
-        """A replica of the group tells how far it is, and what it finds wrong (nothing: ""). What
-        the other members told last. A replica that is nowhere yet compares with what is told from
-        now on: what was told before may be of replicas that are gone."""
+        """A replica of the group says how far it is, and what it finds wrong ("": nothing). Returns
+        what the other members said last. A replica that is at no position yet compares only with
+        what is said from now on: earlier words may be of replicas that are gone."""
         if mine is None and not alarm:
             self._heard.pop(group, None)
         if alarm and alarm != self._alarms.get(group):

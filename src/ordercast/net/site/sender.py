@@ -27,7 +27,7 @@ It is less than a batch holds, else the next message would begin another batch b
 
 
 class SiteSender:
-    """`wake` has the driver accept what is reserved at the end of this turn of the loop."""
+    """`wake` makes the driver accept all reservations at the end of this turn of the loop."""
 
     def __init__(
         self,
@@ -253,14 +253,15 @@ class SiteSender:
             self.grant()
 
     def _look(self) -> None:
-        """The layout has changed; or there may be no hope of that."""
+        """Wake callers that wait for another layout: it has changed, or there is no more hope of
+        that."""
         waiting, self._not_ready = self._not_ready, []
         for one in waiting:
             if not one.done():
                 one.set_result(None)
 
     def grant(self) -> None:
-        """There may be room for those in line; or no hope of it."""
+        """Give room to senders in line, or fail them if there is no hope of room."""
         if not self._line:
             return
         if self._presence.hopeless:
@@ -285,7 +286,8 @@ class SiteSender:
     # --- receipts ---------------------------------------------------------------------------------
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
-        """UnknownGroup where the group was removed before the message had its place."""
+        """Wait for a stage. Raises UnknownGroup if the group was removed before the message had its
+        place."""
         if self._core.window.was_skipped(group, seq):
             raise refusal(group, seq)
         if not self._stages.reached(stage, group, seq):
@@ -316,8 +318,8 @@ class SiteSender:
             await self._stages.wait(until, group, seq)
 
     def review(self) -> None:
-        """Now and then: those who wait for room, or for a message of an earlier run that was never
-        sent, are told once that is known."""
+        """From time to time: look again at senders that wait for room, and at receipts of an
+        earlier run. A receipt whose message was never sent is failed as soon as that is known."""
         self.grant()
         self._look()
         for group in list(self._stages.doubted):
@@ -327,9 +329,9 @@ class SiteSender:
                 self._stages.cut(group, last + 1)
 
     def follow(self) -> None:
-        """The layout has changed: messages that no epoch takes any more are refused, and so are
-        reservations. Seqs of refused messages may be given again from now on, if there are no later
-        ones; the receipts of those ask another source."""
+        """The layout has changed. Refuse messages and reservations that no epoch takes any more.
+        The seqs of refused messages may be given again if no later ones are in use, so receipts of
+        the refused messages ask another source."""
         batches, self._core.window.refused = self._core.window.refused, []
         refused = [(group, range(seq, seq + count)) for group, seq, count in batches]
         for seqs in refused:

@@ -19,7 +19,7 @@ from ordercast.net.site.layout_view import (
 )
 from ordercast.net.site.named_readers import reader_warnings
 from ordercast.net.site.presence import NOT_FOUNDED
-from ordercast.net.site.running import RunningSite
+from ordercast.net.site.running_site import RunningSite
 from ordercast.wire.codec import CODECS
 
 _NOT_THERE = ("no majority", "excluded", "returning")

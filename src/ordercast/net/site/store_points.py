@@ -1,8 +1,8 @@
-"""What this site knows of the stores of others, and they of its own: an older copy is noticed
-(docs/store.md, "An older copy"), and so is a second cluster that is about to be founded.
+"""What this site knows of the stores of others, and they of its own. So an older copy of a store is
+noticed (docs/store.md, "An older copy"), and so is a second cluster that is about to be founded.
 
-A point that a peer told is durable here with the next commit, so with whatever this site's store
-has because of it.
+A point that a peer has told is written with the next commit. So it is durable with the first rows
+that depend on it.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class StorePoints:
         return self._heard.get(peer)
 
     def told(self, peer: Site, point: StorePoint) -> bool:
-        """The peer has heard of this point of this site's store. Whether the store has been there;
+        """A peer knows this point of this site's store. Returns whether the store has reached it;
         if not, the site stops."""
         mine = self.introduction(peer)
         if mine is None or mine.has_been_at(point):

@@ -15,7 +15,7 @@ from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.ledger import Commit, Ledger
-from ordercast.net.store.openings import OpeningRows
+from ordercast.net.store.opening_rows import OpeningRows
 from ordercast.net.store.reader_rows import ReaderHold
 from ordercast.net.store.rows import MINE
 

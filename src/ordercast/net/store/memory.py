@@ -43,7 +43,6 @@ class MemoryStore:
     commits = 0
     commit_times = Histogram()  # it commits nothing
     failed: Exception | None = None
-    on_failed: Callable[[Exception | None], None] | None = None
     holds: Mapping[str, ReaderHold] = MappingProxyType({})
 
     def __init__(self, *, kept_bytes: int = KEPT_BYTES) -> None:

@@ -91,7 +91,6 @@ class Store:
         self.founding = str(found.state["founding"])
         self.address = str(found.state["address"])
         self.begun = found.last > 0 or RESTORED in found.state
-        self.on_failed: Callable[[Exception | None], None] | None = None
         self.described: Mapping[str, Any] = json.loads(str(found.state.get("described", "{}")))
         self._held = held
         self._db = db
@@ -107,9 +106,7 @@ class Store:
         self._call = call
         self._closed = False
         self._reader = LogReader(path)
-        self._writer = Writer(
-            path, db, ledger, found.first, retention, readers, self._tell, self._has_changed
-        )
+        self._writer = Writer(path, db, ledger, found.first, retention, readers, self._tell)
         self._writer.start()
 
     @classmethod
@@ -322,16 +319,6 @@ class Store:
             call(partial(_run, thens))
         except RuntimeError:  # the loop is closed: nobody can be told
             log.debug("%s: the event loop is closed", self.path)
-
-    def _has_changed(self, error: Exception | None) -> None:
-        def tell() -> None:
-            if self.on_failed is not None:
-                self.on_failed(error)
-
-        if self._call is None:  # nothing was ever written
-            tell()
-        else:
-            self._tell([tell])
 
 
 def drawn() -> int:

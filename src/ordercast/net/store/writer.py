@@ -62,7 +62,6 @@ class Writer(threading.Thread):
         retention: Retention,
         readers: ReaderLimits,
         tell: Callable[[list[Then]], None],
-        changed: Callable[[Exception | None], None],
     ) -> None:
         super().__init__(name=f"ordercast store {path.name}", daemon=True)
         self.queue: SimpleQueue[WriterJob] = SimpleQueue()
@@ -77,7 +76,6 @@ class Writer(threading.Thread):
         self._path = path
         self._db = db
         self._tell = tell
-        self._changed = changed
         self._since_carry = 0
         self._is_long = db.execute("PRAGMA synchronous").fetchone() != (FULL,)  # or need not be
         self._hurry = threading.Event()  # set at the end: a full disk is not waited for
@@ -96,7 +94,6 @@ class Writer(threading.Thread):
     def _stopped(self, error: Exception) -> None:
         """The writer has stopped for good: nothing is acknowledged any more."""
         self.failed = error
-        self._changed(error)
 
     def end(self) -> None:
         """Write what is queued and stop. A full disk is tried only once more."""
@@ -168,7 +165,6 @@ class Writer(threading.Thread):
         if self.failed is not None:
             self.failed = None
             log.warning("%s: can be written again", self._path)
-            self._changed(None)
             self._carry("TRUNCATE")  # nothing of the failed commits stays in the log
         return True
 
@@ -178,7 +174,6 @@ class Writer(threading.Thread):
             log.error(
                 "%s: cannot be written: %s; nothing is acknowledged until it can", self._path, error
             )
-            self._changed(error)
 
     def _execute(self, commit: Commit) -> None:
         db = self._db

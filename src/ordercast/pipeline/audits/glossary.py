@@ -1,10 +1,10 @@
 """From the names that the tables hold to the numbers of the audit.
 
 A batch of a table's rows is divided into shares by message before names have numbers: packed rows
-carry the ids of their sites and streams (`numbers.py`). What the ids stand for, the batch tells in
-*glossaries*, divided by id. The glossaries of all batches are folded where they are, so that the
-driver sees each name once. When all names are known everything gets its number, and the translation
-reads the rows with it. So the tables themselves are read only once.
+carry ids of their sites and streams. The batch says in *glossaries*, divided by id, which name each
+id stands for. Workers fold the glossaries of all batches, so that the driver sees each name once.
+When all names are known, everything gets its number, and the packed rows are translated. So the
+tables themselves are read only once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -29,7 +29,6 @@ class DeliveryRows:
     index: Ints  # per row, its message in `messages`
     stream: Ints  # per message
     group: Ints  # per message
-    pair: Ints  # per row: its group in its epoch, -1 where there is none
     member: Bools  # per row: its site is a nominal member then
     repeated: Bools
     agreed: Bools
@@ -98,7 +97,6 @@ def read_deliveries(columns: Columns, facts: Facts, streams: StreamArrays) -> De
         index=index,
         stream=stream,
         group=group,
-        pair=pair,
         member=facts.are_members(pair, own["site"]),
         repeated=repeated,
         agreed=agreed,

@@ -14,9 +14,9 @@ _KEPT = 2
 
 
 class KeptBatch(msgspec.Struct):
-    """The state after a batch. `left`: by table and file that was seen, the row groups still to be
-    read; `told`: how often each check had been violated when that was last told; `figures`: the
-    windows of the live figures that are open, where one process makes them."""
+    """The state after a batch. `left`: for each table and file seen so far, the row groups still to
+    be read. `told`: the count of each check that was last told. `figures`: the open windows of the
+    live figures, if this process makes them."""
 
     batch: int
     history: str

@@ -23,9 +23,9 @@ def follow_stores(
     figures: Path | None = None,
     on_figures: OnFigures | None = None,
 ) -> Iterator[LiveVerdict]:
-    """The verdict after each batch of what the stores have got, for ever; `once`: of what is there
-    now. `look` appends to the lake what is new in them. The lake and the checkpoint go together.
-    `figures` and `on_figures`: as in `follow_folder`."""
+    """Yields the verdict after each batch of new rows in the stores, and never ends; with `once`,
+    it ends with the rows that are there now. `look` appends new rows of the stores to the lake. A
+    lake and its checkpoint go together. `figures` and `on_figures`: as in `follow_folder`."""
     look()
     folder: GrowingFolder
     follower = Follower(

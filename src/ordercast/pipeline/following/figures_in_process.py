@@ -1,7 +1,8 @@
 """Live figures without Spark: one process folds the rows of each batch into windows.
 
-The same windows as the query of Spark: one is told once, when a row has come that is `LATE_S`
-seconds younger than its end; rows that come later for it are left out.
+The windows are those of the query on Spark. A window is told once, as soon as a row comes that is
+`LATE_S` seconds younger than the end of the window. Rows of the window that come later are left
+out.
 """
 
 import math
@@ -41,7 +42,7 @@ class _KeptWindows(msgspec.Struct):
 
 
 class WindowFigures:
-    """`out`: a folder, with one of its own for each batch that closes a window."""
+    """`out`: a folder. Each batch that closes a window writes a folder of its own there."""
 
     def __init__(self, out: Path, on_figures: OnFigures | None, kept: bytes = b"") -> None:
         self._out = out
@@ -59,7 +60,7 @@ class WindowFigures:
 
     def take(self, batch: int, rows: History) -> bytes:
         """Add the rows of a batch, and tell the windows that it closes. Returns the state to keep.
-        A batch that is repeated is written over."""
+        A repeated batch overwrites what it wrote before."""
         for row in rows.deliveries:
             cell = self._cell(row.delivered_ns, row.group_name, row.site)
             if cell is not None:

@@ -29,7 +29,7 @@ _FIRST = {"sent": "sent_ns", "deliveries": "position"}  # the sites' rows come s
 
 
 class Unit(NamedTuple):
-    """A row group, by where it stands: `rank` is the least position, or time, in it."""
+    """A row group. `rank`, the least position or time in it, says when its turn is."""
 
     table: str
     file: str
@@ -39,7 +39,7 @@ class Unit(NamedTuple):
 
 
 class GrowingFolder:
-    """`left`: by table and file that was seen, the row groups that are still to be read."""
+    """`left`: for each table and file seen so far, the row groups still to be read."""
 
     def __init__(self, folder: Path, left: Mapping[str, Mapping[str, list[int]]] | None = None):
         require_history(folder)
@@ -64,7 +64,8 @@ class GrowingFolder:
         )
 
     def batches(self) -> Iterator[History]:
-        """What has come since the last call, in portions; `left` is up to date with each."""
+        """The rows that have come since the last call, in portions. With each portion `left` is up
+        to date."""
         self._look()
         while self._waiting:
             taken, self._waiting = _portion(self._waiting)
@@ -74,7 +75,7 @@ class GrowingFolder:
             yield portion
 
     def read_again(self) -> Iterator[History]:
-        """All that was read until now, the small tables first."""
+        """All rows that were read so far, the small tables first."""
         units = _in_turn(
             unit
             for table, files in self.left.items()
@@ -87,7 +88,8 @@ class GrowingFolder:
             yield self._read(taken)
 
     def _look(self) -> None:
-        """Deliveries are listed first: then the small tables are no older than they are."""
+        """List the files. Deliveries come first, so that the list of the small tables is never
+        older."""
         found: list[Unit] = []
         lake = read_lake(self.folder)
         for table in ("deliveries", "sent", *SMALL):

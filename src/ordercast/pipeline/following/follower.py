@@ -46,7 +46,7 @@ class Follower:
 
     @property
     def verdict(self) -> LiveVerdict:
-        """Of all rows so far; its alerts are told."""
+        """The verdict of all rows so far, without new alerts."""
         return verdict_of(self._live, self._batch, self._told)
 
     def take(

@@ -24,11 +24,9 @@ def follow_folder(
     figures: Path | None = None,
     on_figures: OnFigures | None = None,
 ) -> Iterator[LiveVerdict]:
-    """The verdict after each batch, for ever; `once`: of what is there now.
-
-    With a checkpoint the first verdict is the one that was kept, if there is one. `figures`: a
-    folder for live figures; `on_figures` is told each time that windows are closed.
-    """
+    """Yields the verdict after each batch, and never ends; with `once`, it ends with the rows that
+    are there now. If the checkpoint has a verdict, that is the first. `figures`: a folder for live
+    figures. `on_figures` is called whenever windows close."""
     # An event that was late is in its file by now, and is read first.
     follower = Follower(
         str(history.resolve()), checkpoint, patience=patience, window=window,

@@ -1,8 +1,8 @@
 """A lake as a stream of Spark: the rows of all its tables, append by append.
 
-An offset is the number of an append. So it stays right when files are merged: a merged file holds
-whole appends, and the files that it was made of are hidden for a while. What a batch reads is then
-the same, from whichever files.
+An offset is the number of an append. It stays right when files are merged: a merged file holds
+whole appends, and its parts stay as hidden files for a while. So a batch reads the same rows from
+the merged file or from the parts.
 """
 
 from collections.abc import Iterator
@@ -159,7 +159,7 @@ def appended_files(folder: Path, lake: Lake, table: str, wanted: range) -> list[
 
 
 def _is_part(name: str, merged: str) -> bool:
-    """Whether a file was merged into another, at once or by way of a third."""
+    """Whether a file was merged into another, directly or through a third."""
     if name == merged or name.rpartition("/")[0] != merged.rpartition("/")[0]:
         return False
     inner, outer = appends_in(name), appends_in(merged)

@@ -1,9 +1,9 @@
-"""Batches of a streaming query over Spark Connect, taken by this process.
+"""Batches of a streaming query over Spark Connect, judged by this process.
 
 Spark runs the function of such a query at the server. So the server lends each batch to the client:
 it gives the batch a name that every session of the server sees (a global temporary view), and waits
-until the client has removed the name. A batch is done at the server only when the client has done
-it, as in a query without Connect.
+until the client has removed the name. So a batch is done at the server only after the client has
+taken it, as in a query without Connect.
 """
 
 import threading
@@ -51,8 +51,8 @@ class BatchNames:
 
 @dataclass(frozen=True, slots=True)
 class Lender:
-    """The function of the query, at the server. It fails if the client does not take the batch:
-    what it returned from would count as done."""
+    """The function of the query, at the server. It raises if the client does not take the batch: if
+    it returned, Spark would count the batch as done."""
 
     prefix: str
     gone_s: float
@@ -73,8 +73,8 @@ class Lender:
 
 
 class LentQuery:
-    """A query whose batches `take` gets, in a thread of this process; with the methods of Spark's
-    queries. An error of `take` ends it."""
+    """Hands the batches of a query to `take`, in a thread of this process. It has the methods of
+    Spark's queries. An error in `take` ends it."""
 
     def __init__(self, spark: "SparkSession", writer: Any, take: Take) -> None:
         prefix = f"ordercast_{uuid.uuid4().hex}"
@@ -103,7 +103,7 @@ class LentQuery:
         return not self._taking.is_alive()
 
     def stop(self) -> None:
-        """End it after the batch that `take` is at."""
+        """End the query after the present batch."""
         self._stopping.set()
         self._taking.join()
         self._living.join()
@@ -137,7 +137,7 @@ class LentQuery:
             self._stopping.wait(LOOK_S)
 
     def _end(self) -> None:
-        """The sign that all is over comes first: Spark waits until the lender has ended."""
+        """Give the sign of the end first: Spark waits until the lender has ended."""
         self._stopping.set()
         self._living.join()
         self._names.give(_OVER, 0)

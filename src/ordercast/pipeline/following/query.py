@@ -36,9 +36,9 @@ _LAKE, _APPEND = "", "append"  # in place of tables and files
 
 
 class FilesRead:
-    """The files of a folder whose rows were judged, so that they can be read again: when an event
-    contradicts what is condensed, they are judged anew with the events known. Of a lake it is the
-    last append: its files may be merged."""
+    """The files of a folder whose rows were judged. They are read again when an event contradicts
+    condensed rows: then they are judged anew with that event known. Of a lake the number of the
+    last append is kept, because files may be merged."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,7 +71,7 @@ class FilesRead:
 
 
 class FollowQuery:
-    """A live audit that runs. `verdict` is the last one; `alerts` are all since it was started."""
+    """A running live audit. `verdict` is the last one; `alerts` are all alerts since the start."""
 
     def __init__(
         self, follower: Follower, files: FilesRead | None, on_verdict: OnVerdict | None
@@ -82,13 +82,13 @@ class FollowQuery:
         self._verdicts: queue.Queue[LiveVerdict] = queue.Queue()
         self._first = History()
         self._query: Any = None
-        self._mistake: ConfigError | None = None  # in what a batch has, as we tell it
+        self._mistake: ConfigError | None = None  # a wrong value in a batch, in our words
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.verdict = follower.verdict
         self.alerts: list[Alert] = []
 
     def verdicts(self) -> Iterator[LiveVerdict]:
-        """Every verdict as it comes, until the query ends. Raises what has ended it."""
+        """Every verdict as it comes, until the query ends. Raises the error that ended it."""
         while True:
             active = self._query.isActive
             try:
@@ -101,7 +101,7 @@ class FollowQuery:
             raise self._mistake or error
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Whether the query has ended. Raises what has ended it."""
+        """Wait for the end; whether the query has ended. Raises the error that ended it."""
         try:
             return bool(self._query.awaitTermination(timeout_s))
         except Exception:
@@ -110,14 +110,14 @@ class FollowQuery:
             raise
 
     def stop(self) -> None:
-        """End it. What it has judged is in its checkpoint."""
+        """End the query. The checkpoint has what it has judged."""
         self._query.stop()
         if self._scratch is not None:
             self._scratch.cleanup()
 
     def _take(self, frame: "DataFrame", batch: int) -> None:
         if batch == self._follower.batch:
-            return  # it was kept before Spark knew
+            return  # the checkpoint had it before Spark recorded it
         try:
             self._require_next(batch)
             data = frame.toArrow()
@@ -131,8 +131,8 @@ class FollowQuery:
         self._judge(batch, rows, None if self._files is None else self._files.left)
 
     def _require_next(self, batch: int) -> None:
-        """Spark repeats at most the last batch. Where its offsets are lost, other rows come under
-        the numbers of batches that were kept."""
+        """Raise ConfigError if batches are missing. Spark repeats at most the last batch; if its
+        offsets are lost, other rows come under the numbers of earlier batches."""
         kept = self._follower.batch
         if batch != kept + 1:
             raise ConfigError(

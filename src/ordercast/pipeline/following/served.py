@@ -1,7 +1,8 @@
-"""Following over Spark Connect, where a streaming query cannot give its batches to this process.
+"""Following over Spark Connect, where a streaming query cannot hand its batches to this process.
 
-So this process makes the batches: of files that it has not read yet, read by the server. Which
-files were read is kept with the state, in one file of the checkpoint: a batch counts wholly or not.
+This process makes the batches itself: it names files that are new, and the server reads them. One
+file of the checkpoint has both the state and the list of files, so a batch counts wholly or not at
+all.
 """
 
 import threading
@@ -21,7 +22,8 @@ Left = dict[str, dict[str, list[int]]]
 
 
 class ServedFiles:
-    """The files of a URI. `left`: by table, those that were read; nothing is left of them."""
+    """The files of a URI. `left`: for each table the files that were read, each with nothing
+    left."""
 
     def __init__(self, spark: "SparkSession", history: str, left: Left) -> None:
         self._spark = spark
@@ -29,7 +31,8 @@ class ServedFiles:
         self.left: Left = {name: dict(files) for name, files in left.items()}
 
     def batches(self) -> Iterator[History]:
-        """What has come since the last call, in portions; `left` is up to date with each."""
+        """The rows that have come since the last call, in portions. With each portion `left` is up
+        to date."""
         new = self._look()
         while any(new.values()):
             taken = {name: files[: tables.files_per_batch] for name, files in new.items() if files}
@@ -44,7 +47,8 @@ class ServedFiles:
             yield rows
 
     def _look(self) -> dict[str, list[str]]:
-        """Deliveries are listed first: then the small tables are no older than they are."""
+        """List the files. Deliveries come first, so that the list of the small tables is never
+        older."""
         new = {}
         for name in ("deliveries", "sent", *SMALL):
             place = f"{self._history.rstrip('/')}/{name}"
@@ -59,8 +63,8 @@ class ServedFiles:
 
 
 class PolledQuery:
-    """A thread that judges batch after batch; with the methods of Spark's queries. `batches` gives
-    those that have come since it was last called."""
+    """A thread that judges batch after batch. It has the methods of Spark's queries. `batches`
+    gives the batches that have come since the last call."""
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class PolledQuery:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """End it after the batch that it is at."""
+        """End the query after the present batch."""
         self._stopping.set()
         self._thread.join()
 

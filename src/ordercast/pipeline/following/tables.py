@@ -1,6 +1,7 @@
 """The five tables of a history as one stream of Spark, and its batches as rows.
 
-One query has one order of batches: so the rows of all tables come in it, told apart by a column.
+A query has one order of batches. So the rows of all tables go through one query, and a column names
+the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -113,7 +114,7 @@ def files_of(data: Any, folder: Path) -> dict[str, set[str]]:
 
 
 def require_tables(frames: Mapping[str, "DataFrame | None"]) -> dict[str, "DataFrame"]:
-    """Those that were given. Raises ConfigError if one that must be there is not."""
+    """The tables that were given. Raises ConfigError if a required one is missing."""
     for name in ("deliveries", "sent", "groups"):
         if frames.get(name) is None:
             raise ConfigError(f"{name}: the table is missing")

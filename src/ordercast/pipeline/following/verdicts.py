@@ -1,5 +1,6 @@
-"""What a live audit tells: the verdict after each batch, and an alert for each check that is newly
-violated, or more often than before."""
+"""What a live audit tells: the verdict after each batch, and an alert for each check whose count of
+violations has grown.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,11 +32,9 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class LiveVerdict:
-    """The verdict of all rows up to a batch.
-
-    `report` is what `ordercast audit` prints of them; `held` counts the rows of the window, and
-    `holding` names the sites that hold it, with how many messages each lacks and the first one.
-    """
+    """The verdict of all rows up to a batch. `report` is what `ordercast audit` prints for them.
+    `held` counts the rows of the window. `holding` names the sites that keep the window open, each
+    with the number of messages that it lacks and the first of them."""
 
     batch: int
     report: Mapping[str, Any]
@@ -48,7 +47,7 @@ class LiveVerdict:
         return bool(self.report["ok"])
 
     def as_json(self) -> dict[str, Any]:
-        """The object of `audit`, and what only the live one has."""
+        """The JSON object of `audit`, with the fields that only a live audit has."""
         return {
             "kind": "verdict",
             "batch": self.batch,

@@ -1,8 +1,8 @@
-"""The columns of the source: those of the table `deliveries`, and what the message itself brings.
+"""The columns of the source: those of the table `deliveries`, and those of the message itself.
 
-A row is a delivery, a gap or a rollback: `kind` says which. A gap stands for `positions` positions
-that are no longer kept, from `position` on, and has no message. A rollback takes back what was read
-above `position`, so many positions; deliveries behind it are of its `attempt`.
+`kind` says whether a row is a delivery, a gap or a rollback. A gap stands for `positions` positions
+from `position` on that are no longer kept; it has no message. A rollback takes back `positions`
+positions above `position`, which were read before; later deliveries have its `attempt`.
 """
 
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ class RowsOfBatches:
         )
 
     def add_rollbacks(self, span: PositionRange) -> None:
-        """Those that the range tells."""
+        """Add the rollbacks that the range tells."""
         at = span.read
         for told in span.told:
             self._extend(

@@ -14,7 +14,7 @@ class DataLoss(Error):
 
 
 def lost(site: Site, first: int, last: int, why: str) -> DataLoss:
-    """`last` 0: it is not known how many."""
+    """The error for positions that are gone. `last` 0: it is not known how many."""
     what = f"positions {first} to {last}" if last else f"positions from {first} on"
     return DataLoss(
         f"site {site}: {what} cannot be read: {why}; with failOnDataLoss=false the query goes on"
@@ -23,18 +23,18 @@ def lost(site: Site, first: int, last: int, why: str) -> DataLoss:
 
 
 class SiteFeed(Protocol):
-    """Deliveries of some sites, by position. It gives only those that can never be taken back,
-    unless rollbacks are told."""
+    """Deliveries of some sites, by position. Without rollbacks it gives only deliveries that can
+    never be taken back."""
 
     def first(self) -> Offsets:
-        """Behind this the first delivery of each site is that can be read."""
+        """For each site the place behind which the first readable delivery is."""
 
     def latest(self, start: Offsets) -> Offsets:
-        """How far each site can be read. `start`: how far the query is; a site is never below it,
-        unless its positions began anew. Raises DataLoss."""
+        """How far each site can be read. `start`: how far the query has read. A site is never below
+        that, unless its positions began anew. Raises DataLoss."""
 
     def rollbacks(self) -> Mapping[Site, Rollbacks]:
-        """Of each site; at least those that an end of `latest` counts."""
+        """The rollbacks of each site: at least those that the last end of `latest` includes."""
 
     def confirm(self, offsets: Mapping[Site, Offset]) -> None:
         """The query will not read up to there again."""

@@ -1,4 +1,4 @@
-"""The format `ordercast` of Spark: its schema, and who reads and writes."""
+"""The format `ordercast` of Spark: its schema, its readers and its writer."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """A history as a feed: its table `deliveries`, which may grow while a query reads it.
 
-Each file is looked at once: which positions of which sites it has, and whether they are in order.
-Rows that a rollback has taken back are left out. At `agreed` the end of an export may be taken back
-by a later one: if the query has read it, that is a loss of data.
+Each file is examined once: which positions of which sites it has, and whether they are in order.
+Rows that a rollback has taken back are left out. At `agreed` a later export may take back the end
+of an earlier one. If the query has read that end, it is a loss of data.
 """
 
 import base64
@@ -44,8 +44,8 @@ _MADE = ("payload", HEADERS, "sent_at", "kind", "positions")  # not as the table
 
 
 class SiteRows(NamedTuple):
-    """The rows of one site in one file. `ends`: of each attempt the last. `sorted`: they are in
-    order."""
+    """The rows of one site in one file. `ends`: the last position of each attempt. `sorted`: the
+    rows are in order."""
 
     first: int
     last: int
@@ -54,7 +54,7 @@ class SiteRows(NamedTuple):
 
 
 class HistoryPart(NamedTuple):
-    """The files that have rows of a range, and what was taken back there."""
+    """The files that have rows of a range, and the rollbacks of its site."""
 
     files: tuple[tuple[Path, SiteRows], ...]
     rollbacks: Rollbacks
@@ -129,7 +129,7 @@ class HistoryFeed:
         return self._contents().rollbacks
 
     def part(self, span: PositionRange) -> "HistoryPart":
-        """Where the rows of a range are; the task that reads it is told."""
+        """Where the rows of a range are, for the task that reads them."""
         contents = self._contents()
         rollbacks = contents.rollbacks.get(span.site, Rollbacks())
         if self._options.rollbacks:
@@ -142,7 +142,7 @@ class HistoryFeed:
         return HistoryPart(tuple(files), rollbacks)
 
     def confirm(self, offsets: Mapping[Site, Offset]) -> None:
-        """A history keeps what it has."""
+        """Does nothing: a history keeps all its rows."""
 
     def close(self) -> None: ...
 

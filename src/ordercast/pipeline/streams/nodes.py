@@ -1,8 +1,8 @@
-"""Daemons as a feed. The driver asks each site how far it is, and moves the source's named reader;
-tasks read ranges of it, each over a connection of its own.
+"""Daemons as a feed.
 
-The name is the source's: the cursor of the site's application, and other readers, stay where they
-are. A batch query reads without a name, and nothing is kept for it.
+The driver asks each site how far it is, and moves the source's named reader. Tasks read ranges,
+each over a connection of its own. The name belongs to the source: the site's application and other
+readers stay where they are. A batch query reads without a name, so nothing is kept for it.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def client_of(nodes: NodeOptions, door: Door | None, site: Site | None = None) -
 
 
 class NodesFeed:
-    """`named`: read under the name of the options; a query that goes on needs it."""
+    """`named`: read under the name of the options. A streaming query needs a name."""
 
     def __init__(self, options: SourceOptions, *, named: bool) -> None:
         assert options.nodes is not None
@@ -92,7 +92,7 @@ class NodesFeed:
         return self._call(self._latest(start))
 
     def rollbacks(self) -> Mapping[Site, Rollbacks]:
-        """As the sites told when they were last asked."""
+        """The rollbacks that the sites told when they were last asked."""
         self._call(self._ask_rollbacks())
         return self._rolled
 
@@ -100,7 +100,7 @@ class NodesFeed:
         self._call(self._confirm(offsets))
 
     def doors(self) -> dict[Site, Door]:
-        """Where the sites of the query are; the tasks are told."""
+        """Where the sites of the query are reached, for its tasks."""
         self._call(self._enter())
         return dict(self._doors)
 
@@ -317,8 +317,8 @@ class _Range:
                     return True
 
     async def _until(self) -> int:
-        """How far the range can be read. What was taken back since it was planned is gone; the next
-        batch tells it."""
+        """How far the range can be read. A rollback since the range was planned has removed the
+        rest; the next batch tells of it."""
         if self._options.rollbacks and self._last > self._span.after:
             limit = _rollbacks_of(await self._client.status()).limit(self._span.attempt)
             self._last = self._last if limit is None else min(self._last, limit)

@@ -29,9 +29,9 @@ BEGINNING = Offset(1, 0)
 
 class PositionRange(NamedTuple):
     """What one task reads: the positions after `after`, up to `last`. `anew`: the positions of the
-    site began anew since `after`, so all of them up to `last` are read. `attempt`: the highest that
-    counts, where rollbacks are told; those in `told` come first, and `read` is how far the query
-    was before them."""
+    site began anew since `after`, so all positions up to `last` are read. Where rollbacks are told,
+    `attempt` is the highest attempt that counts; the rollbacks in `told` come first, and `read` is
+    how far the query had read before them."""
 
     site: Site
     after: int
@@ -70,7 +70,7 @@ def offsets_in(text: str, what: str) -> Offsets:
 
 
 def as_json(offsets: Mapping[Site, Offset]) -> dict[str, Any]:
-    """For Spark, which writes the keys in the order that they have here."""
+    """The offsets as Spark keeps them. It writes the keys in the order that they have here."""
     return {site: list(offsets[site]) for site in sorted(offsets)}
 
 

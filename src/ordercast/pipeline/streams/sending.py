@@ -53,8 +53,8 @@ async def commit_batch(
     files: Sequence[StagedFile],
     connect: Callable[[], AbstractAsyncContextManager[ProducingNode]],
 ) -> None:
-    """Send a batch, once, however often this is called, and whatever `files` are later. `producer`:
-    "" where no task has told it."""
+    """Send a batch once, however often this is called. The files of the first call count.
+    `producer`: "" if no task has named it."""
     name = staging.claim(producer)
     if not name:
         return  # nothing was ever staged here
@@ -78,7 +78,7 @@ async def commit_batch(
 
 
 async def _require_unsent(node: ProducingNode, producer: str, batch: int) -> None:
-    """A batch that nobody has fixed has not been sent, unless its folder was lost."""
+    """A batch that is not fixed was never sent, unless its folder was lost: raise an Error then."""
     try:
         told = (await node.status())["producers"]
     except NotGranted:
@@ -94,7 +94,7 @@ async def _require_unsent(node: ProducingNode, producer: str, batch: int) -> Non
 
 
 def _require_sendable(node: ProducingNode, files: Sequence[StagedFile]) -> None:
-    """What is fixed must be sent, so what never can be is found before."""
+    """Find rows that can never be sent before the batch is fixed: a fixed batch must be sent."""
     for file in files:
         for group in file.groups:
             if group not in node.groups:
@@ -110,7 +110,7 @@ def _require_sendable(node: ProducingNode, files: Sequence[StagedFile]) -> None:
 
 
 def _message_bytes(cluster: Any) -> int:
-    """Of a cluster file, or of what a daemon elsewhere tells of it."""
+    """The limit of the cluster file, or the one that a daemon on another machine tells."""
     limits = getattr(cluster, "limits", None)
     return int(cluster.message_bytes if limits is None else limits.message_bytes)
 
@@ -120,7 +120,7 @@ def _marks(told: Any, producer: str) -> list[tuple[Group, int]]:
 
 
 async def _send(node: ProducingNode, staging: Staging, fixed: FixedBatch) -> None:
-    """All chunks from the first on, in order; those that were sent before are copies."""
+    """Send all chunks from the first on, in order. A chunk that was sent before becomes a copy."""
     waiting: list[Any] = []
     parts = chunks(staging.rows(fixed), fixed.chunk_rows, fixed.chunk_bytes)
     for n, part in enumerate(parts, start=1):

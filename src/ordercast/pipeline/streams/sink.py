@@ -66,7 +66,7 @@ class SinkWriter(_Writer):  # type: ignore[misc]
         )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing is removed. A commit that has failed may have fixed these files."""
+        """Remove nothing: a commit that failed may have fixed these files."""
 
 
 def rows_in(iterator: Iterator[Any]) -> Iterator[Mapping[str, Any]]:

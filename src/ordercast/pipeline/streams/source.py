@@ -78,7 +78,7 @@ def _told(feed: SiteFeed, options: SourceOptions, start: Offsets, end: Offsets) 
 def _with_rollbacks(
     found: list[PositionRange], start: Offsets, end: Offsets, told: Told
 ) -> list[PositionRange]:
-    """The first range of a site tells them; there may be nothing behind them yet."""
+    """The first range of a site tells its rollbacks, even if it has no positions yet."""
     left, made = dict(told), []
     for span in found:
         own = left.pop(span.site, ())
@@ -140,9 +140,8 @@ class BatchReader(DataSourceReader):
 
 
 class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`spark.readStream`. On the driver it lives as long as the query; a task has a copy.
-
-    `confirm` is one batch late: Spark may run the last batch again, if its commit is lost."""
+    """`spark.readStream`. On the driver it lives as long as the query; a task has a copy. It
+    confirms one batch late: Spark may repeat the last batch if its commit is lost."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options

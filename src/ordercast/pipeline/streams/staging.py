@@ -1,7 +1,8 @@
-"""The folder of a query's sink: staged rows, which of them a batch is, and whether it is sent.
+"""The folder of a query's sink: the staged rows, which of them make up a batch, and whether the
+batch is sent.
 
 docs/streams.md has the argument. A file here is written under another name, forced to disk, and
-renamed or linked: it is there whole, or not at all.
+then renamed or linked: it is there whole, or not at all.
 """
 
 import json
@@ -48,7 +49,8 @@ class StagedFile(msgspec.Struct, frozen=True):
 
 
 class FixedBatch(msgspec.Struct, frozen=True):
-    """What a batch is, for ever: its files in the order of partitions, and how they are cut."""
+    """What a batch is, once and for all: its files in the order of partitions, and how they are
+    cut."""
 
     producer: str
     batch: int
@@ -97,7 +99,7 @@ class Staging:
     # --- in a commit ------------------------------------------------------------------------------
 
     def claim(self, producer: str) -> str:
-        """The producer of this folder, which is of one query. "" asks which it is."""
+        """The producer of this folder. A folder belongs to one query. "" only asks for the name."""
         _make(self.folder)
         file = self.folder / _PRODUCER
         if producer and not file.exists():
@@ -114,7 +116,7 @@ class Staging:
         return (self._place(batch) / _DONE).exists()
 
     def fixed(self, batch: int) -> FixedBatch | None:
-        """What the batch was fixed to be; None: it is not yet."""
+        """The batch as it was fixed. None: it is not fixed yet."""
         file = self._place(batch) / _FIXED
         try:
             return msgspec.json.decode(file.read_bytes(), type=FixedBatch)
@@ -124,7 +126,7 @@ class Staging:
             raise Error(f"{file}: is damaged: {error}") from None
 
     def fix(self, wanted: FixedBatch) -> FixedBatch:
-        """Fix what a batch is, unless it is fixed. Returns what it is."""
+        """Fix the batch, unless that was done before. Returns the batch that is fixed."""
         place = self._place(wanted.batch)
         _make(place)
         _write_once(place / _FIXED, json.dumps(msgspec.to_builtins(wanted), indent=1).encode())
@@ -138,8 +140,8 @@ class Staging:
             yield from self._rows_of(fixed.batch, file)
 
     def _rows_of(self, batch: int, file: StagedFile) -> Iterator[StagedRow]:
-        """The file is looked at as a whole before a row of it is given: a number must not have
-        another content because a disk has lost something."""
+        """Check the whole file before giving its first row: a number must never get other content
+        because a disk lost a part of the file."""
         path = self._place(batch) / file.name
         decoder = msgspec.msgpack.Decoder(StagedRow)
         self._require_whole(path, file)
@@ -177,8 +179,8 @@ class Staging:
 def chunks(
     rows: Iterator[StagedRow], most_rows: int, most_bytes: int
 ) -> Iterator[Sequence[StagedRow]]:
-    """Consecutive rows to one group with the same headers, since a batch of a producer has one
-    group and one set of headers."""
+    """Consecutive rows to one group with the same headers: a batch of a producer has one group and
+    one set of headers."""
     found: list[StagedRow] = []
     size = 0
     for row in rows:

@@ -1,8 +1,8 @@
 """Stores as a feed: the files SITE.db of a folder, whether their sites run or not.
 
-Only what can never be taken back is read: all that was delivered at `safe`, or where sites wait for
-each other; otherwise what the checkpoint of the store has, behind which a restart goes back. Where
-rollbacks are told, all that was delivered is read.
+Only deliveries that can never be taken back are read. These are all deliveries at `safe`, and under
+the policy `wait`; otherwise those that the store's checkpoint includes, because a restart goes back
+to it. Where rollbacks are told, all deliveries are read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -80,7 +80,7 @@ class StoresFeed:
 
 
 def _end(source: StoreSource, rollbacks: bool) -> Offset:
-    """`rollbacks`: what may be taken back counts, too."""
+    """How far a store can be read. `rollbacks`: deliveries that may be taken back count too."""
     facts = source.facts or {}
     last = source.last_delivered(str(facts.get("deliver", "agreed")))
     if not rollbacks and facts.get("deliver") != "safe" and facts.get("on_failure") != "wait":

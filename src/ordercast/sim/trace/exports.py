@@ -13,9 +13,6 @@ from ordercast.sim.trace import trace as made
 from ordercast.sim.trace.space_time import TraceView, draw_trace
 from ordercast.sim.trace.trace import Trace, TraceArrow
 
-SHIVIZ = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
-"""The expression by which ShiViz reads the log: what it proposes by default."""
-
 _MOST_DRAWN = 40  # times as long as a frame takes: the window of a picture, if nothing went wrong
 _WIDTH = 1600
 

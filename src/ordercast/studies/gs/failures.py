@@ -22,8 +22,8 @@ from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
+from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.sim.networks import PointToPointSpec
-from ordercast.sim.overheard import PlannedSend, overhear
 from ordercast.sim.result import SimResult
 from ordercast.sim.simulate import EPOCH, simulate
 from ordercast.sim.workload import submissions

@@ -18,8 +18,8 @@ from ordercast.model.options import MILLISECOND
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
+from ordercast.sim.message_costs import Overheard, PlannedSend, overhear
 from ordercast.sim.networks import BroadcastSpec, NetworkSpec, PointToPointSpec
-from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 
 OUTSIDE = "outside"
@@ -117,12 +117,6 @@ FORMULAS: Mapping[str, Mapping[str, Formula]] = {
     },
 }
 """(N, D in milliseconds) of a group by its size, depth and extra sites, as printed."""
-
-
-def multicast(structure: Structure, group: Group, protocol: str, network: str) -> MessageWay:
-    """One message from outside to one group, while nothing else is under way."""
-    (way,) = multicasts(structure, [group], protocol, network)
-    return way
 
 
 def multicasts(

@@ -48,8 +48,8 @@ def _churn(asked: int) -> tuple[Fault, ...]:
 
 
 def _of_run(found: SimResult, asked: int) -> Measures:
-    """`done`: the changes a second that were carried out, from the first that was asked for until
-    the last epoch is open everywhere."""
+    """`done`: the changes per second that were carried out, from the first request until the last
+    epoch is open everywhere."""
     opens = [row for row in found.history.events if row.kind == OPEN and row.at_ns > _BEGUN]
     epochs = {row.epoch for row in opens}
     last = max((row.at_ns for row in opens), default=0)

@@ -1,8 +1,8 @@
-"""What breaks first as the sites become many, from the numbers, and what that means for a plan.
+"""Which limit is met first as the number of sites grows, and what that means for a plan.
 
-All statements are ours. The bounds in them are not chosen to fit: a site is overloaded when it is
-busy all its time, and the deepest forest, the largest layout and the longest array are those of the
-wire format (model/limits.py). Memory alone is a choice: 4 GB of a site.
+All statements are ours. Their bounds are not chosen to fit. A site is overloaded when it is busy
+all the time. The deepest forest, the largest layout and the longest array are limits of the wire
+format (model/limits.py). Only the bound of memory is a choice: 4 GB at a site.
 """
 
 from collections.abc import Mapping, Sequence
@@ -112,7 +112,7 @@ def forest_findings(results: Results) -> list[Finding]:
 
 
 def _first_limit(results: Results, kind: str) -> Finding:
-    """By the growth between two sizes: at how many sites each limit is met."""
+    """The number of sites at which each limit is met, by the growth between two sizes."""
     limits: dict[str, float] = {
         f"{builder}: a site busy all its time": _met(
             _of(results, "utilisation", kind, builder), 1.0
@@ -142,8 +142,9 @@ def _first_limit(results: Results, kind: str) -> Finding:
 
 
 def _met(spots: Sequence[Spot], limit: float) -> float:
-    """The sites at which a measure meets its limit: on a straight line through the logarithms of
-    the two points around it, or of the last two; inf if it does not grow."""
+    """The number of sites at which a measure meets its limit. It lies on the straight line through
+    the logarithms of the two points around it, or of the last two. inf: the measure does not
+    grow."""
     place = next((n for n, spot in enumerate(spots) if spot.y >= limit), len(spots) - 1)
     if place == 0:
         return float(spots[0].x)

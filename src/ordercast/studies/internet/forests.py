@@ -1,8 +1,8 @@
-"""Forests of up to 100,000 sites by computation: what each builder's tree would carry, how deep it
-is, how large its domain and its layout are, and what the planner chooses.
+"""Forests of up to 100,000 sites by computation: the load and depth of each builder's trees, the
+size of the domain and its layout, and the planner's choice.
 
-The delays are those of the simulator's wide area, and a site needs 20 µs for a message that it
-receives or sends, as the planner assumes. Every site sends 0.1 messages a second.
+The delays are those of the simulator's wide area. A site needs 20 µs for a message that it receives
+or sends, as the planner assumes. Every site sends 0.1 messages a second.
 """
 
 import time
@@ -73,8 +73,9 @@ def forest_costs(config: Config, seed: int, _run: str) -> Measured:
 
 
 def _layout_bytes(table: GroupTable) -> int:
-    """The layout that every site has and that the manager sends to a site that comes: of one domain
-    with all groups, on a star. Other forests and several domains take about as many bytes."""
+    """The size of the layout, which every site has and the manager sends to a newcomer. It is
+    computed for one domain with all groups on a star; other forests and several domains take about
+    as many bytes."""
 
     def star(part: GroupTable, _builder: str, _protocol: str) -> Forest:
         return under_one_root(build_star(part))

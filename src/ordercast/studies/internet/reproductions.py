@@ -1,5 +1,6 @@
-"""Three studies beyond the papers: ordering by running, churn, and forests by computation, which
-take longest and so come last of all."""
+"""Three studies beyond the papers: ordering, churn, and forests by computation. The last takes
+longest, and so comes last of all.
+"""
 
 from itertools import product
 from typing import Any

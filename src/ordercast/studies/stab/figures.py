@@ -18,7 +18,7 @@ from ordercast.studies.figures import (
     title,
 )
 from ordercast.studies.reproduction import Spot, curve, values
-from ordercast.studies.stab.printed import (
+from ordercast.studies.stab.printed_values import (
     KINDS_ON_HOPS,
     MESSAGES_ON_HOPS,
     PROCESSED_BY_THE_FIRST,

@@ -26,7 +26,7 @@ from ordercast.studies.stab.figures import (
     printed_limit,
     random_spots,
 )
-from ordercast.studies.stab.printed import PROCESSED_BY_THE_FIRST, RATIOS, ROUNDS
+from ordercast.studies.stab.printed_values import PROCESSED_BY_THE_FIRST, RATIOS, ROUNDS
 from ordercast.studies.stab.runs import BUFFER, MEASURED_LIMIT, RATE, STRUCTURED
 from ordercast.studies.stab.tree import TreeShape, parse_tree
 from ordercast.studies.wording import means

@@ -6,7 +6,7 @@ closed form here. Trees are those of Table 3: height 5, degrees 2 to 4, and 10 r
 
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.studies.reproduction import Family, Reproduction
-from ordercast.studies.stab import figures, findings, printed, runs, variants
+from ordercast.studies.stab import figures, findings, printed_values, runs, variants
 
 _MODEL = (
     "One round on the network of §5.1 as we read it (errata STAB-4): processors send and receive"
@@ -95,7 +95,7 @@ REPRODUCTIONS = (
         repeats=_once,
         measures=("messages_on_hops",),
         draw=figures.pairs_figure(
-            "messages_on_hops", "messages", "on all hops", printed.MESSAGES_ON_HOPS
+            "messages_on_hops", "messages", "on all hops", printed_values.MESSAGES_ON_HOPS
         ),
         find=findings.messages_findings,
     ),

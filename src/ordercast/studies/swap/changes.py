@@ -1,8 +1,8 @@
 """[SWAP] §6.2: is joining and leaving local? In the paper's way, and in the running protocols.
 
-The paper's way: the words of a site that joins or leaves the tree (`studies.swap.tree`). Ours: an
-epoch (docs/epochs.md). Its tree differs from the one before beside that site only, but every site
-of the domain closes the old epoch and opens the new one.
+In the paper, a site that joins or leaves sends messages to its neighbours in the tree. Here it is a
+new epoch (docs/epochs.md): its tree differs from the one before only next to that site, but every
+site of the domain closes the old epoch and opens the new one.
 """
 
 from collections import deque
@@ -86,8 +86,8 @@ def _moved(before: list[Structure], after: list[Structure]) -> list[Site]:
 
 
 def _words(structure: Structure, kind: str) -> int:
-    """How many words a site takes to join beside the root, or an inner site to leave, the paper's
-    way: nothing else is under way."""
+    """How many messages it takes in the paper's way for a site to join beside the root, or for an
+    inner site to leave, while nothing else is under way."""
     sites = list(structure.forest.parent)
     trees = {site: _place(structure, site) for site in sites}
     root = structure.root(sites[0])

@@ -19,8 +19,8 @@ from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.sim.chance import Chance
+from ordercast.sim.message_costs import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.networks import Sends
-from ordercast.sim.overheard import Overheard, OverheardFrame, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 
@@ -42,8 +42,8 @@ _HEADERS = (Follows, Counted)
 
 
 def latencies(config: Config, seed: int, _run: str) -> Measured:
-    """`requests` sites of a tree multicast at once. In hops, mean over the messages: until the
-    predecessor (or number) is known somewhere, until the last member has delivered."""
+    """`requests` sites of a tree multicast at once. The mean over the messages, in hops, until some
+    site knows the predecessor (or the number), and until the last member has delivered."""
     sites = site_names(config["sites"])
     structure = on_tree(config["shape"], sites, seed)
     senders = Chance(seed, "senders").sample(sites, config["requests"])
@@ -74,8 +74,8 @@ def latencies(config: Config, seed: int, _run: str) -> Measured:
 
 
 def traffic(config: Config, seed: int, _run: str) -> Measured:
-    """Messages one after the other: requests and answers per message over each link, the busiest
-    first, and at the busiest site; headers and bodies are not counted."""
+    """Messages are sent one after the other. Counts the requests and answers per message over each
+    link, the busiest first, and at the busiest site. Headers and bodies are not counted."""
     sites = site_names(config["sites"])
     structure = on_tree(config["shape"], sites, seed)
     senders = _senders(structure, config["senders"], seed)
@@ -125,7 +125,8 @@ def first_known(found: Overheard) -> dict[MessageId, int]:
 
 
 def on_tree(shape: str, sites: Sequence[Site], seed: int) -> Structure:
-    """One group of all sites. A random tree: each site hangs below any of those before it."""
+    """One group of all sites on a tree. In a random tree each site hangs below a random earlier
+    one."""
     stream = Chance(seed, "tree")
     parent: dict[Site, Site | None] = {sites[0]: None}
     for place in range(1, len(sites)):
@@ -157,7 +158,7 @@ def diameter(structure: Structure) -> int:
 
 
 class Links:
-    """The network of a tree: so many hops, so long."""
+    """The network of a tree: a frame takes a fixed time for each hop."""
 
     def __init__(self, structure: Structure) -> None:
         self._structure = structure

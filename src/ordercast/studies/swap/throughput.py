@@ -19,10 +19,10 @@ from ordercast.studies.figures import (
     new_figure,
     title,
 )
+from ordercast.studies.load_runs import run_at_rate
 from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
 from ordercast.studies.swap.figures import LOOKS, NAMES
 from ordercast.studies.swap.runs import GROUPS_BELOW, PROTOCOLS_OF_SWAP
-from ordercast.studies.under_load import run_at_rate
 from ordercast.studies.wording import means, places
 
 if TYPE_CHECKING:

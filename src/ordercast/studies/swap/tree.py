@@ -40,13 +40,14 @@ class MovingSwap(Protocol):
         """Combine the requests that wait, and let them go on."""
 
     def heir(self, neighbours: Sequence[Site]) -> Site:
-        """Who is to take this site's place."""
+        """The neighbour that is to take this site's place."""
 
     def handover(self) -> MessageName | None:
         """The object's value, if it is here."""
 
     def neighbour_left(self, gone: Site, heir: Site, value: MessageName | None) -> None:
-        """The heir (perhaps this site) has taken the place of one that is gone; and its value."""
+        """A neighbour has left, and the heir, perhaps this site, has taken its place and its
+        value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +57,27 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """It is; `after` is the last message that is chained here."""
+    """The joiner is a leaf now. `after`: the last message that is chained here."""
 
     after: MessageName
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRefused:
-    """It is not: the receiver has left, or is locked; try elsewhere, or later."""
+    """The joiner is no leaf: the receiver has left, or is locked. Try another site, or later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The sender wants to leave; `attempt` tells its locks from those that it gave back."""
+    """The sender wants to leave. `attempt` tells this lock from earlier ones that were given
+    back."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class LockGrant:
-    """Nothing more comes to the locker from here until it has left or given the lock back."""
+    """This site sends the locker nothing more until the locker has left or given the lock back."""
 
     attempt: int
 
@@ -87,7 +89,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The sender is gone; its other neighbours are the heir's."""
+    """The sender is gone. Its other neighbours are now the heir's."""
 
     heir: Site
     neighbours: tuple[Site, ...]
@@ -128,10 +130,6 @@ class SwapTree:
     def is_leaving(self) -> bool:
         return bool(self._wanted)
 
-    @property
-    def is_locked(self) -> bool:
-        return self._locker is not None
-
     # --- requests ---------------------------------------------------------------------------------
 
     def swap(self, ask: Ask) -> Sequence[Told]:
@@ -141,7 +139,8 @@ class SwapTree:
         return self.swaps.swap(ask)
 
     def receive(self, peer: Site, ask: Ask) -> Sequence[Told]:
-        """A leaver that has locked itself takes what was on its way before the grants."""
+        """Take a request. A leaver that has locked itself still takes requests that were sent
+        before the grants."""
         if self._locker in (None, peer, self.site):
             return self.swaps.receive(peer, ask)
         self._put_off.append((peer, ask))
@@ -156,7 +155,8 @@ class SwapTree:
         return (Say(beside, Join()),)
 
     def leave(self) -> Sequence[Told]:
-        """When its own messages are chained; if it sends meanwhile, it stays. So does the last."""
+        """Leave when all own messages are chained. A site that sends meanwhile stays, and so does
+        the last site of the tree."""
         if self.neighbours and not self.is_leaving:
             self._begin()
         return self._said()
@@ -196,7 +196,7 @@ class SwapTree:
             self._begin_again()
 
     def _begin_again(self) -> None:
-        """The neighbours are others now."""
+        """Lock anew: the neighbours have changed."""
         self._give_back()
         if self.neighbours:
             self._begin()

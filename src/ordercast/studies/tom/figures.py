@@ -35,12 +35,14 @@ NAMES = {
 
 
 def of_members(results: Results, x: str, measure: str, protocol: str, **held: int) -> list[Spot]:
-    """Against one parameter, where the sources are members and the other has its usual value."""
+    """The rows against one parameter, for sources that are members; the other parameter has its
+    usual value."""
     return curve(results, x, measure, protocol=protocol, sent_by=MEMBERS, **held)
 
 
 def usual(results: Results, x: str) -> dict[str, int]:
-    """What is held while x varies: one source, groups of the size with which sources vary."""
+    """The value of the other parameter while x varies: one source, or the group size at which
+    sources vary."""
     if x == "size":
         return {"sources": 1}
     several = [row for row in results.rows if row.parameters.get("sources", 1) > 1]

@@ -1,9 +1,9 @@
-"""[TOM] §3, §4.3 on a tree that is given: what a logical hop is in the network, and the way of a
-message.
+"""[TOM] §3, §4.3 on a given tree: what a logical hop is in the network, and the way of a message.
 
-The hosts of a session are the nodes of a complete tree with five children each, which is also the
-network: a frame takes a hop's time for each link between its ends, and a multicast uses each link
-of the tree once. TOM runs on that very tree; MP and MG compute their own trees from the groups.
+The hosts of a session are the nodes of a complete tree with five children each. The tree is also
+the network: a frame takes the time of one hop for each link between its ends, and a multicast uses
+each link of the tree once. TOM runs on this tree; MP and MG compute trees of their own from the
+groups.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import UNIFORM, draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance
+from ordercast.sim.message_costs import Overheard, PlannedSend, overhear
 from ordercast.sim.networks import Sends
-from ordercast.sim.overheard import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.wire.tom import Body
 

@@ -1,7 +1,8 @@
-"""[TOM] §4.3, §6: what hosts have to process when much is sent at once, and when frames are lost.
+"""[TOM] §4.3, §6: how much hosts process when many messages are sent at once, and when frames are
+lost.
 
 All hosts are in one group and send to it at random times, in the point-to-point network. Every
-frame counts, acknowledgements and repairs too: at the busiest host, and per message in all. The
+frame counts, also acknowledgements and repairs: at the busiest host, and in all per message. The
 paper leaves losses for later work.
 """
 

@@ -24,7 +24,7 @@ from ordercast.pipeline.sweeps.subject import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance
-from ordercast.sim.overheard import Overheard, PlannedSend, overhear
+from ordercast.sim.message_costs import Overheard, PlannedSend, overhear
 from ordercast.sim.simulate import EPOCH
 from ordercast.studies.tom.costs import PACKETS, TRANSMISSIONS, FormulaTerms, figure_5
 
@@ -125,7 +125,7 @@ def structure_for(protocol: str, table: GroupTable) -> Structure:
 def setting_of(
     protocol: str, structure: Structure, group: Group, sources: tuple[Site, ...]
 ) -> FormulaTerms:
-    """What the formulas speak of, of the group that is sent to."""
+    """The terms of the formulas, for the group that is sent to."""
     members, top = structure.groups[group], structure.primary(group)
     tellers = structure.tellers
     hosts = tellers.domains[tellers.root_of[top]]

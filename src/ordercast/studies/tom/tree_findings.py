@@ -1,5 +1,6 @@
-"""What [TOM] says of given trees, of rings and of losses: figures, and verdicts computed from the
-results."""
+"""What [TOM] says of given trees, of rings and of losses: the figures, and verdicts computed from
+the results.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
 """Which peers a site finds silent: it knocks, and counts the knocks that go unanswered.
 
 A site knocks at a peer that the manager names, and at one that has not acknowledged a frame for
-long. Otherwise nobody knocks. An answer shows that both directions of the link work. The manager
-judges by the reports of all sites (`silences.py`; the argument is in docs/epochs.md).
+long. Otherwise nobody knocks. An answer shows that both directions of the link work. Sites report
+what they find, and the manager judges by these reports (the argument is in docs/epochs.md).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,10 @@
-"""Messages of this site that may be stable and yet not delivered: what came too late for its group
-to know (docs/ids.md, docs/requests.md), or behind a later generation of its producer
-(docs/producers.md). Their receipts raise Expired. Only a member of the group can know; another site
-asks one, where it can."""
+"""Messages of this site that are stable, but perhaps not delivered.
+
+A message with an id, or a client's request, may come too late: its group no longer remembers enough
+(docs/ids.md, docs/requests.md). A producer's message may come behind a later generation
+(docs/producers.md). The receipts of such messages raise Expired. Only a member of the group knows
+what became of a message; a site that is no member asks one, where it can.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -16,9 +19,8 @@ from ordercast.net.site.receipts import Receipt, StageSource
 
 @dataclass(slots=True)
 class _DoubtedSource:
-    """Where the receipt of such a message asks. `was_told`: whether the end of an epoch has told
-    that it is delivered. `ask`: whether it is, from a member that knows. `doubted`: it is not known
-    to be."""
+    """Answers the receipt of such a message. `was_told`: whether the end of an epoch has said that
+    it is delivered. `ask`: asks a member that knows. `doubted`: it is not known to be delivered."""
 
     source: StageSource
     was_told: Callable[[], bool]
@@ -35,7 +37,7 @@ class _DoubtedSource:
 
 
 class Doubts:
-    """`open` has the messages that are not stable, by group and seq (of the last one)."""
+    """`open` holds the messages that are not yet stable, by group and last seq."""
 
     def __init__(self) -> None:
         self.open: dict[tuple[Group, int], _DoubtedSource] = {}

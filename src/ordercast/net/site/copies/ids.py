@@ -1,8 +1,9 @@
-"""What is sent through this site with ids of the senders' own (docs/ids.md).
+"""Messages with ids of the senders' own, sent through this site (docs/ids.md).
 
-Members of the group alone take such messages: they have the log, and so they know which ids the
-group remembers, and what became of a copy. A member has only so many on their way at once that all
-members together do not fill the window: otherwise it would forget what is still on its way.
+Only members of a group take such messages. They have the log, so they know which ids the group
+remembers, and what became of a copy. Each member limits how many it has on their way, so that all
+members together do not fill the group's window of ids: otherwise the group would forget an id that
+is still on its way.
 """
 
 import asyncio
@@ -125,9 +126,9 @@ class IdSender:
         return room
 
     def _require_told(self, group: Group, since: int, mark: int) -> None:
-        """Raise Error if a mark is far above what this site knows. It keeps its value in all copies
-        of a message, and may be from a site that is further on; but the next number is above it, so
-        one that nobody has told would make the group forget all."""
+        """Raise Error if a mark is far above what this site knows. A message keeps its mark in all
+        copies, and the mark may come from a site that is further on. But the next number must be
+        above the mark: one that no site has given would make the group forget all ids."""
         if since > mark + IDS:
             raise Error(
                 f"since: {since} is far above the mark {mark} of group {group!r} here: this site is"

@@ -1,5 +1,6 @@
-"""What a site that is no member of a group hears about its clients, from members that it asks
-(docs/requests.md, "Through a site that is no member")."""
+"""What a site that is no member of a group knows about the group's clients: it asks members
+(docs/requests.md, "Through a site that is no member").
+"""
 
 import asyncio
 import secrets
@@ -33,8 +34,8 @@ _RUN_BITS = 61  # of the number that the questions of a run begin with
 
 
 class _Round:
-    """A question that is open: its first number, and who waits for the answer. All of these asked
-    before that number was sent."""
+    """A question that is open: its first number, and the callers that wait for its answer. All of
+    them asked before that number was sent."""
 
     def __init__(self, first: int, waiting: "list[asyncio.Future[ClientMarks]]") -> None:
         self.first = self.last = first
@@ -43,9 +44,9 @@ class _Round:
 
 
 class OutsideMarks:
-    """State: by group, the round that is open, who waits for the next one, and what was told
-    last; the sites of lists that clients send to. `on_mark` is called when a group has a mark that
-    had none."""
+    """State: for each group the round that is open, the callers that wait for the next one, and the
+    last answer; and the sites of the lists that clients send to. `on_mark` is called when a group
+    gets its first mark."""
 
     def __init__(self, core: Member, send: Callable[[Site, ClientMarksFrame], None]) -> None:
         self._core = core
@@ -75,12 +76,12 @@ class OutsideMarks:
         return OUTSIDE in self._core.layout.features
 
     def told(self, group: Group) -> ClientMarks | None:
-        """What was told last."""
+        """The last answer."""
         return self._told.get(group)
 
     def members(self, group: Group) -> tuple[Site, ...]:
-        """Of a group, or of a list that is known here: clients have sent to it through this site,
-        or its log has messages to it."""
+        """The members of a group, or of a list that is known here because clients have sent to it
+        through this site or the log has messages to it."""
         if (found := self._core.layout.groups.get(group) or self.lists.get(group)) is not None:
             return found
         for engine in self._core.engines.values():
@@ -90,18 +91,18 @@ class OutsideMarks:
         return ()
 
     def tell(self) -> None:
-        """A group has a mark that had none, as far as clients know."""
+        """A group has a mark that clients do not know yet."""
         for tell in self.on_mark:
             tell()
 
     def here(self, group: Group, listed: tuple[Site, ...] = ()) -> ClientMarks | None:
-        """What this site knows itself; None: it has no log of the group."""
+        """What this site knows itself. None: it has no log of the group."""
         core, listed = self._core, listed or self.lists.get(group, ())
         return client_marks(core.name, core.layout, core.engines, group, listed)
 
     def _is_gone(self, group: Group) -> bool:
-        """Whether nobody will know more: the group was removed, or no domain has all sites of the
-        list any more."""
+        """Whether no member can answer any more: the group was removed, or no domain has all sites
+        of the list."""
         layout = self._core.layout
         if group not in self.lists:
             return group not in layout.groups
@@ -116,8 +117,8 @@ class OutsideMarks:
     # --- asking -----------------------------------------------------------------------------------
 
     async def ask(self, group: Group) -> ClientMarks:
-        """What some member knows now, or later. Raises UnknownGroup if the group is removed before
-        one has answered."""
+        """What this site knows itself; without a log of the group, the answer of a member. Raises
+        UnknownGroup if the group is removed before one has answered."""
         if (known := self.here(group)) is not None:
             return known
         answer: asyncio.Future[ClientMarks] = asyncio.get_running_loop().create_future()
@@ -132,8 +133,8 @@ class OutsideMarks:
             self._begin(group)
 
     async def delivered(self, group: Group, stamp: int, was_told: Callable[[], bool]) -> bool:
-        """Of a request whose copy is stable: whether it is delivered. False: it has expired, or
-        its group is gone. `was_told`: the end of an epoch has told that it is delivered."""
+        """Whether a request whose copy is stable is delivered. False: it has expired, or its group
+        is gone. `was_told`: the end of an epoch has said that it is delivered."""
         while not was_told():
             if self._is_gone(group):
                 return False
@@ -153,7 +154,7 @@ class OutsideMarks:
             self._put(group)
 
     def _put(self, group: Group) -> None:
-        """Put the question to a member: to each in turn."""
+        """Send the question to a member, each time to the next one."""
         layout, one = self._core.layout, self._rounds[group]
         members = [
             site

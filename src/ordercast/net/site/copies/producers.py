@@ -25,8 +25,9 @@ from ordercast.net.site.sender import SiteSender
 
 
 class ProducerSender:
-    """`_failures` counts, by producer and group, the messages that were not sent. A message that
-    waits behind such a one is not sent either: it would make the earlier one a copy."""
+    """`_failures` counts, by producer and group, the messages that could not be sent. A message
+    that waits behind one of these is not sent either: with the later number in the log, the earlier
+    message would be taken for a copy."""
 
     def __init__(
         self,

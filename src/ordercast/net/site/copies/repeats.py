@@ -1,9 +1,9 @@
-"""Requests of clients that their groups recognise, through whichever member they are repeated
+"""Requests of clients that a group recognises when they are repeated, through any site
 (docs/requests.md).
 
-A client stamps a request with the mark of the group's clients, which its daemon has told. A member
-of the group has it from the log; another site asks a member. For all other requests the daemon
-itself knows what it has taken, and nothing leaves it before it is stored.
+A client stamps a request with the mark of the group's clients, which its daemon has told it. A
+member of the group has the mark from the log; another site asks a member. For requests without a
+stamp only the daemon knows what it has accepted, so such a request is stored before it leaves.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ TicketGiver = Callable[[str, Group, str, tuple[Site, ...]], Awaitable[int]]
 Listed = tuple[Group, tuple[Site, ...], bool]
 """The name of a list, its sites, and whether the request was sent before."""
 
-AGAIN_S = 10.0  # after this time a window that was not given is asked for again
+AGAIN_S = 10.0  # after this time a window that was not granted is asked for again
 _FEW_LISTS = 4 * LIST_WINDOWS  # before those that have no window are forgotten
 
 
 class RepeatSender:
-    """`_asked` has the groups whose window was asked for, and not in vain long ago."""
+    """`_asked` holds the groups whose window was asked for lately."""
 
     def __init__(
         self,
@@ -65,10 +65,11 @@ class RepeatSender:
             task.cancel()
 
     def marks(self) -> dict[Group, int]:
-        """The groups that remember clients, each with its mark, also while this site is absent: it
-        will take requests when it is back. Members of other groups are asked, and what they told
-        last counts. A group is left out while many more clients send there than it remembers. Of
-        lists, those that clients have sent to through this site; 0: it is left out."""
+        """The groups that remember clients, each with its mark. They are told also while this site
+        is absent: it takes requests again when it is back. For a group of which this site is no
+        member, this is the last answer of a member. A group is left out while many more clients
+        send to it than it remembers. For a list that clients have sent to through this site, 0
+        means that it is left out."""
         layout, found = self._core.layout, dict.fromkeys(self._outside.lists, 0)
         if REPEATS in layout.features:
             for (name, group), ticket in layout.producers.items():
@@ -95,8 +96,8 @@ class RepeatSender:
         return None if engine is None else engine.marks
 
     def begin(self, group: Group, sites: tuple[Site, ...] = ()) -> None:
-        """Clients send to the group, or to listed sites: let it remember them from now on, if it
-        can."""
+        """Clients send to the group, or to these listed sites: let the group remember its clients
+        from now on, if it can."""
         layout = self._core.layout
         if sites:
             self._begin_list(sites)
@@ -132,7 +133,8 @@ class RepeatSender:
             self._asked[group] = asyncio.create_task(self._begin(group, LISTS, listed))
 
     def _know(self, group: Group, listed: tuple[Site, ...]) -> None:
-        """Of lists that were sent to, those that remember clients are known here."""
+        """Note the sites of a list. If there are many lists, forget those that remember no
+        clients."""
         lists, producers = self._outside.lists, self._core.layout.producers
         lists[group] = listed
         if len(lists) > _FEW_LISTS:
@@ -144,7 +146,7 @@ class RepeatSender:
         try:
             await self._ticket(CLIENT_WINDOW, group, feature, listed)
             self._outside.tell()
-        except Error as error:  # then the daemon alone knows what it has taken
+        except Error as error:  # then only this daemon knows which requests it has accepted
             _log.info("group %s does not remember clients: %s", group, error)
             await asyncio.sleep(AGAIN_S)
             if listed:
@@ -177,8 +179,8 @@ class RepeatSender:
         extras: Extras,
         subject: ClientSubject | None = None,
     ) -> Receipt:
-        """As `send`, to listed sites. While one of these is absent, what was sent before waits:
-        it may have been taken. Anything else is refused then, as without a stamp."""
+        """As `send`, to listed sites. While one of them is absent, a request that may have been
+        accepted before waits; any other request is refused, as one without a stamp is."""
         group, sites, again = to
         await self._sender.ready()
         while True:
@@ -245,7 +247,7 @@ class RepeatSender:
         )
 
     def _told(self, group: Group) -> ProducerMarks:
-        """What the ends of epochs have told: all that a site knows which is in none."""
+        """What the ends of epochs have said: a site without the group's log knows no more."""
         return ProducerMarks(marks_in(self._core.layout.lasts, [group]))
 
     def _was_told(self, group: Group, requests: Requests) -> bool:

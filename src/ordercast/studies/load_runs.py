@@ -1,6 +1,6 @@
 """One protocol at one rate, in the point-to-point network, where a site needs P for every frame.
 
-Unlike in the papers' tables nothing is held back: acknowledgements and rounds of stability are
+Nothing is held back, unlike in the papers' tables: acknowledgements and rounds of stability are
 sent, cost P each, and are counted.
 """
 
@@ -15,8 +15,9 @@ from ordercast.sim.simulate import simulate
 def run_at_rate(
     table: GroupTable, protocol: str, rate: float, seed: int, *, fewest: int, builder: str = ""
 ) -> tuple[SimResult, float]:
-    """A second of messages, at least `fewest`; and how many a second were carried, from the first
-    that is sent to the last delivery. Raises RuntimeError if a delivery is wrong."""
+    """Send for a second, but at least `fewest` messages. Returns the run and how many messages a
+    second it carried, from the first send to the last delivery. Raises RuntimeError if a delivery
+    is wrong."""
     config = SimConfig(
         table, protocol=protocol, builder=builder, messages=max(fewest, round(rate)), rate=rate,
         network=PointToPointSpec(), deliver="agreed", durability="memory",

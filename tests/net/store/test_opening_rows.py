@@ -18,7 +18,7 @@ from ordercast.net.store.events import (
     OpenedEpochs,
     opening_events,
 )
-from ordercast.net.store.openings import LEAST
+from ordercast.net.store.opening_rows import LEAST
 from ordercast.net.store.store import Store
 from support.harness.loops import in_loop
 from support.stores.records import anew, ask, engine, flush, kept, open_store, write

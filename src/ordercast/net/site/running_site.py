@@ -53,7 +53,7 @@ _log = logging.getLogger("ordercast.net.site")
 
 CLOSE_S = 5.0  # how long closing waits until all is flushed
 REST_S = 0.25  # and then for silence
-LOOK_S = 0.1  # between looks at whether those who wait still should
+LOOK_S = 0.1  # between looks at calls that may wait in vain
 
 
 def _barred(site: Site, store: AnyStore) -> str:
@@ -169,7 +169,7 @@ class RunningSite:
         return Stream(
             store if self.durable else None,
             confirmed=store.confirmed,
-            # What the core has let go of it does not deliver again; the store has it.
+            # The core does not deliver again what it has forgotten; the store has it.
             delivered=max(store.delivered, store.confirmed, self.core.delivered),
             lag=Lag(
                 limits.unread_messages, limits.unread_bytes, self.cluster.slow_member == "shed"
@@ -354,7 +354,8 @@ class RunningSite:
     # --- what its application asks ----------------------------------------------------------------
 
     async def _give_ticket(self, edit: Edit) -> None:
-        """Who may send to the group may send as a producer: the site asks for the ticket."""
+        """A subject that may send to the group may also be a producer there: the site asks for the
+        ticket in its place."""
         if self._closed is not None:
             raise Error(self._closed)
         await self.changes.change((edit,), new_change_name(), None)
@@ -394,8 +395,8 @@ class RunningSite:
         self.driver.wake()
 
     def requested(self, client: bytes, number: int) -> SeqRange | None:
-        """The seqs of a client's request that was accepted, or whose seqs are reserved. A reserved
-        request may still wait here after its session has ended."""
+        """The seqs of a client's request that is accepted, or for which seqs are reserved. A
+        reserved request may wait here after its session has ended."""
         return self.core.admission.requested.get((client, number)) or self.store.request(
             client, number
         )
@@ -406,7 +407,7 @@ class RunningSite:
         self.rows_due = True
 
     def _look(self) -> None:
-        """Now and then: fail the calls that wait for something that will not come."""
+        """From time to time: fail the calls that wait for something that will not come."""
         self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         self.sender.review()
         self.changes.look()

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from ordercast.forest.given import build_given
+from ordercast.forest.given_tree import build_given
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, parse_groups
 from ordercast.plan.advice import advise

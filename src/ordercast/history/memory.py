@@ -1,4 +1,4 @@
-"""A history collected in memory, with the face of `stream.HistoryStream`; it needs no pyarrow."""
+"""A history in memory, filled row by row as one on disk is. It needs no pyarrow."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -6,7 +6,7 @@ to be compared with is gone. Repeats are counted as ever; the rest is said.
 
 from collections.abc import Iterator
 
-from ordercast.check.before import CondensedRows
+from ordercast.check.condensed_rows import CondensedRows
 from ordercast.check.view import SiteView, View
 from ordercast.history.rows import ROLLBACK, Event, History
 

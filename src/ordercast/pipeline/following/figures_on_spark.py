@@ -30,18 +30,17 @@ def figures(
     every_s: float = 1.0,
     once: bool = False,
 ) -> "StreamingQuery | LentQuery":
-    """Start a streaming query over the two tables, which are streams.
-
-    A window is told once, when a row has come that is `late_s` seconds younger than its end; rows
-    that come later for it are left out. `out`: a folder of Parquet; a batch that is repeated is
-    written over. `on_figures` is called in this process. Over Spark Connect `out` and `checkpoint`
-    are places of the server. Raises ConfigError if there is nowhere to tell it.
-    """
+    """Start a streaming query over the two tables, which are streams. A window is told once, as
+    soon as a row comes that is `late_s` seconds younger than the end of the window. Rows of the
+    window that come later are left out. `out`: a folder of Parquet files; a repeated batch
+    overwrites its own. `on_figures` is called in this process. Over Spark Connect `out` and
+    `checkpoint` are paths at the server. Raises ConfigError if neither `out` nor `on_figures` is
+    given."""
     if out is None and on_figures is None:
         raise ConfigError("figures need 'out', 'on_figures' or both")
 
     def tell(frame: "DataFrame", batch: int) -> None:
-        # Read once: it is small, and each reading works the windows out anew.
+        # Collect it once: it is small, and Spark would compute the windows again for each use.
         told = beside_each_other(frame).orderBy("window_start", "group_name", "site").toArrow()
         if told.num_rows and out is not None:
             name = f"{_place(out)}/batch-{batch:012}"
@@ -67,7 +66,7 @@ def _figure(row: dict[str, Any]) -> Figure:
 
 
 def _place(name: str | Path) -> str:
-    """A path is the same at a server, whatever folder that was started in."""
+    """An absolute path: a server may have started in another folder."""
     text = str(name).rstrip("/")
     return text if "://" in text else str(Path(text).resolve())
 

@@ -11,7 +11,7 @@ from ordercast.web.runs import Runs, run_config
 from ordercast.web.threads import in_thread
 
 
-class RunInMaking:
+class PendingRun:
     """A feed that has nothing to show yet. State: how far the run is, and why it failed."""
 
     note = ""

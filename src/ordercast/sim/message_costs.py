@@ -92,10 +92,6 @@ class Overheard:
             found[frame.peer] += len(frame.items)
         return found
 
-    def kinds(self) -> Counter[str]:
-        """How many items there were of each kind."""
-        return Counter(type(item).__name__ for frame in self.heard for item in frame.items)
-
 
 def _content(item: Any) -> Any:
     """A batch is the same content for every receiver, whatever else the item says."""
