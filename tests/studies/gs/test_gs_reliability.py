@@ -1,5 +1,6 @@
 """[GS] §5 as it is measured: changes of groups, and failures; and the verdicts on both."""
 
+import re
 from typing import Any
 
 import pytest
@@ -103,7 +104,8 @@ def failures(**special: float) -> Results:
             if crashes:
                 usual = {"blocking": 0.3 if hit != LEAF else 0.0, "two_phase": 0.6}.get(way, 0.0)
                 blocked = special.get(f"{way}_{hit}", usual)
-                rows += [row("blocked_share", blocked, **at), row("rollback_share", 0.1, **at)]
+                rolled = special.get("rolled", 0.1)
+                rows += [row("blocked_share", blocked, **at), row("rollback_share", rolled, **at)]
             else:
                 rows.append(row("bare_delay_ms", 14.5, **at))
     return Results.of(rows)
@@ -129,3 +131,11 @@ def test_every_verdict_on_failures_can_change(
     usual = [finding.verdict for finding in failure_findings(failures())]
     assert usual == [AGREES] * 7 + [DIFFERS, AGREES]
     assert [f.verdict for f in failure_findings(failures(**special))][place] == verdict
+
+
+def test_of_what_was_never_seen_it_is_told_how_rare_it_is_at_most() -> None:
+    assert "by 95 %" not in failure_findings(failures())[0].measured
+    none = failure_findings(failures(annulled=0.0, rolled=0.0))[0]
+    assert none.verdict == AGREES
+    (crashes, share) = re.findall(r"\((\d+) crashes: a share below ([\d.]+) %", none.measured)[0]
+    assert float(share) == pytest.approx(300 / int(crashes), abs=0.05)
