@@ -10,7 +10,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.plan.advice import advise
 from ordercast.studies.gs.changes import change_costs, closed_and_opened, committed
-from ordercast.studies.gs.failures import INNER, LEAF, WAYS, may_crash, way_costs
+from ordercast.studies.gs.failures import INNER, LEAF, WAYS, failure_costs, may_crash, way_costs
 from ordercast.studies.gs.reliability_findings import change_findings, failure_findings
 from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
 
@@ -45,6 +45,14 @@ def test_a_change_takes_what_the_voters_and_all_sites_say() -> None:
 def test_leaves_and_inner_sites_are_told_apart_and_idle_ones_never_crash() -> None:
     tree = structure(x=["a", "b", "c"], y=["c", "d"])
     assert (may_crash(tree, LEAF), may_crash(tree, INNER)) == (("a", "b", "d"), ("c",))
+
+
+def test_how_rare_a_loss_is_is_measured_over_many_tables() -> None:
+    point = {"sites": 8, "groups": 4, "size": 4, "crashes": 1, "rate": 30, "hit": INNER}
+    found = failure_costs({**point, "tables": 2}, 1, "").measures
+    assert {name.partition("/")[0] for name in found} == {"non_atomic"}
+    assert found["non_atomic/wrong_elsewhere"] == 0
+    assert 0 <= found["non_atomic/annulled_share"] < 0.1
 
 
 def test_who_waits_for_a_site_that_is_down() -> None:
@@ -92,7 +100,7 @@ def failures(**special: float) -> Results:
     for crashes, hit, rate in ((0, "any", 50), (2, "any", 50), (2, LEAF, 50), (2, INNER, 50),
                                (4, INNER, 200)):  # fmt: skip
         for way in WAYS:
-            at = {"crashes": crashes, "hit": hit, "rate": rate, "way": way}
+            at = {"crashes": crashes, "hit": hit, "rate": rate, "tables": 1, "way": way}
             slow = "committed" in way
             rows += [
                 row("delay_mean_ms", 60.0 if slow else special.get("delay", 15.0), **at),

@@ -103,7 +103,7 @@ def _non_atomic(results: Results) -> list[Finding]:
     annulled = [row.mean or 0.0 for row in rows]
     rolled = [row.mean or 0.0 for row in results.where(measure="rollback_share", way="non_atomic")]
     elsewhere = [row.mean or 0.0 for row in results.where(measure="wrong_elsewhere")]
-    crashed = sum(row.runs * row.parameters["crashes"] for row in rows)
+    crashed = sum(row.runs * row.parameters["crashes"] * row.parameters["tables"] for row in rows)
     below = (
         f": a share below {100 * _NONE_SEEN / crashed:.1f} %, by 95 %" if not any(rolled) else ""
     )
