@@ -66,8 +66,8 @@ def _packets(results: Results, protocol: str) -> Finding:
 
 
 def _formula(results: Results, protocol: str) -> Finding:
-    """Printed M against measured M, at every point of the table. An equation holds at a point if
-    it holds in every session there: a mean may be right where no session is."""
+    """Printed M against measured M, at every point of the table. An equation holds at a point if it
+    holds in every session there: a mean may be right because errors cancel."""
     printed, corrected = _rows(results, protocol, "printed"), _rows(results, protocol, "corrected")
     measured = _rows(results, protocol, "transmissions")
     ratios = [m / p for m, p in zip(measured, printed, strict=True)]
