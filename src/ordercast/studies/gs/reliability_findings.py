@@ -118,7 +118,7 @@ def _non_atomic(results: Results) -> list[Finding]:
             f"Annulled are {100 * max(annulled):.3f} % of the deliveries at most, and"
             f" {100 * (most.mean or 0.0):.3f} % at {busiest} messages a second with"
             f" {most.parameters['crashes']} crashes of inner sites; of the sites that crashed,"
-            f" {100 * min(rolled):.0f} to {100 * max(rolled):.0f} % had to annul something"
+            f" {100 * min(rolled):.0f} to {100 * max(rolled):.1f} % had to annul something"
             f" ({crashed:,} crashes{below}).",
         ),
         Finding(
