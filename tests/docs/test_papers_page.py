@@ -1,4 +1,4 @@
-"""docs/papers.md names files, tests and reproductions that exist, and every one of the latter."""
+"""docs/papers.md names files, tests, verbs and reproductions that exist, and all of the latter."""
 
 import re
 from pathlib import Path
@@ -29,10 +29,22 @@ def test_what_the_page_names_exists(name: str) -> None:
         assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), name
 
 
+def test_every_file_named_anywhere_on_the_page_exists() -> None:
+    """Also outside the last column, and behind links."""
+    named = re.findall(r"`((?:src|tests|docs|tools|examples)/[^`:]+)", PAGE)
+    linked = [f"docs/{page}" for page in re.findall(r"\]\(([\w-]+\.md)", PAGE)]
+    assert len(named) > 80
+    assert linked
+    assert [name for name in (*named, *linked) if not (ROOT / name).is_file()] == []
+
+
 def test_every_verb_that_the_page_names_is_one() -> None:
+    verbs = {verb.name for verb in VERBS}
     named = set(re.findall(r"`ordercast (\w+)", PAGE))
     assert named
-    assert named <= {verb.name for verb in VERBS}
+    assert named <= verbs
+    (alone,) = re.findall(r"in `(\w+)` and `(\w+)`; a cluster file", PAGE)
+    assert set(alone) <= verbs
 
 
 def test_every_reproduction_is_on_the_page() -> None:

@@ -10,9 +10,12 @@ from ordercast.model.errors import ConfigError
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.facts import PAPERS, Section, sections_of
 from ordercast.studies.reproduction import CLAIM, OURS, Finding
-from tools.verdicts import PAGE, main, page
+from tools import verdicts
+from tools.verdicts import PAGE, Line, lines_from, lines_of, main, page
 
-ROW = re.compile(r"^\| `([\w-]+)` \| .+ \| (agrees|partly|differs|measured) \| .+ \|$")
+ROW = re.compile(
+    r"^\| `([\w-]+)` \| (\d+|ours|interval) \| .+ \| (agrees|partly|differs|measured) \| .+ \|$"
+)
 
 
 def sections() -> list[Section]:
@@ -34,12 +37,23 @@ def test_the_page_has_every_reproduction_and_nothing_else() -> None:
     assert {match[1] for match in matches} == set(CATALOGUE)
 
 
+def test_counts_and_numbers_are_those_of_the_lines() -> None:
+    """So nobody has written any of them by hand."""
+    written = PAGE.read_text(encoding="utf-8")
+    assert page(lines_of(written)) == written
+
+
+def all_lines() -> list[Line]:
+    return [line for section in sections() for line in lines_from(section)]
+
+
 def test_claims_are_by_paper_and_what_is_ours_apart() -> None:
-    written = page(sections())
+    written = page(all_lines())
     papers, _, ours = written.partition("\n## Our own statements\n")
     of_papers = [s for s in CATALOGUE.values() if s.source.startswith("[")]
-    assert papers.count(r"| a \| b | agrees | 7 |") == len(of_papers)
-    assert ours.count("| more | measured | 8 |") == len(CATALOGUE)
+    assert papers.count(r"| 1 | a \| b | agrees | 7 |") == len(of_papers)
+    assert "claims, measured in full: 4 agree." in papers
+    assert ours.count("| ours | more | measured | 8 |") == len(CATALOGUE)
     assert [line[4:].partition("]")[0] for line in papers.splitlines() if line[:4] == "## ["] == [
         paper.key for paper in PAPERS
     ]
@@ -55,9 +69,9 @@ def test_claims_are_by_paper_and_what_is_ours_apart() -> None:
     ],
 )
 def test_what_is_not_of_a_whole_run_is_refused(told: dict[str, object], line: str) -> None:
-    first, *rest = sections()
+    first, *_ = sections()
     with pytest.raises(ConfigError, match=f"gs-table1: {line}"):
-        page([replace(first, told=told), *rest])
+        lines_from(replace(first, told=told))
 
 
 def test_a_folder_without_them_is_one_line(
@@ -66,3 +80,21 @@ def test_a_folder_without_them_is_one_line(
     assert [s.told for s in sections_of(tmp_path, CATALOGUE)] == [{}] * len(CATALOGUE)
     assert main([str(tmp_path)]) == 2
     assert capsys.readouterr().err == "verdicts: gs-table1: was not run in full\n"
+
+
+def test_the_lines_of_what_a_folder_does_not_hold_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that is judged elsewhere as well keeps its number, and counts once."""
+    name, other, *_ = CATALOGUE
+    kept, found = tmp_path / "verdicts.md", [Finding("a | b", "differs", "9")]
+    kept.write_text(page(all_lines()), encoding="utf-8")
+    changed = Section(CATALOGUE[name], found, {"quick": False, "failed": 0})
+    empty = [Section(each, [], {}) for each in CATALOGUE.values() if each.name != name]
+    monkeypatch.setattr(verdicts, "PAGE", kept)
+    monkeypatch.setattr(verdicts, "sections_of", lambda *_: [changed, *empty])
+    assert main([str(tmp_path), "--rest"]) == 0
+    written = kept.read_text(encoding="utf-8")
+    assert rf"| `{name}` | 1 | a \| b | differs | 9 |" in written
+    assert rf"| `{other}` | 1 | a \| b | agrees | 7 |" in written
+    assert "claims, measured in full: 3 agree, 1 partly." in written

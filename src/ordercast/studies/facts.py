@@ -81,7 +81,10 @@ def claims(sections: Sequence[Section]) -> dict[tuple[str, str], str]:
 
 def summary(sections: Sequence[Section]) -> str:
     """`3 agree, 1 partly, 2 differ`: of the papers' claims, each counted once."""
-    verdicts = list(claims(sections).values())
+    return counted(list(claims(sections).values()))
+
+
+def counted(verdicts: Sequence[str]) -> str:
     told = {AGREES: "agree", PARTLY: "partly", DIFFERS: "differ"}
     counts = [(verdicts.count(verdict), word) for verdict, word in told.items()]
     return ", ".join(f"{count} {word}" for count, word in counts if count) or "measured only"

@@ -1,5 +1,6 @@
 """[GS] §5 as it is measured: changes of groups, and failures; and the verdicts on both."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.plan.advice import advise
 from ordercast.studies.gs.changes import change_costs, closed_and_opened, committed
-from ordercast.studies.gs.failures import INNER, LEAF, WAYS, may_crash, way_costs
+from ordercast.studies.gs.failures import INNER, LEAF, WAYS, failure_costs, may_crash, way_costs
 from ordercast.studies.gs.reliability_findings import change_findings, failure_findings
 from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
 
@@ -44,6 +45,14 @@ def test_a_change_takes_what_the_voters_and_all_sites_say() -> None:
 def test_leaves_and_inner_sites_are_told_apart_and_idle_ones_never_crash() -> None:
     tree = structure(x=["a", "b", "c"], y=["c", "d"])
     assert (may_crash(tree, LEAF), may_crash(tree, INNER)) == (("a", "b", "d"), ("c",))
+
+
+def test_how_rare_a_loss_is_is_measured_over_many_tables() -> None:
+    point = {"sites": 8, "groups": 4, "size": 4, "crashes": 1, "rate": 30, "hit": INNER}
+    found = failure_costs({**point, "tables": 2}, 1, "").measures
+    assert {name.partition("/")[0] for name in found} == {"non_atomic"}
+    assert found["non_atomic/wrong_elsewhere"] == 0
+    assert 0 <= found["non_atomic/annulled_share"] < 0.1
 
 
 def test_who_waits_for_a_site_that_is_down() -> None:
@@ -91,7 +100,7 @@ def failures(**special: float) -> Results:
     for crashes, hit, rate in ((0, "any", 50), (2, "any", 50), (2, LEAF, 50), (2, INNER, 50),
                                (4, INNER, 200)):  # fmt: skip
         for way in WAYS:
-            at = {"crashes": crashes, "hit": hit, "rate": rate, "way": way}
+            at = {"crashes": crashes, "hit": hit, "rate": rate, "tables": 1, "way": way}
             slow = "committed" in way
             rows += [
                 row("delay_mean_ms", 60.0 if slow else special.get("delay", 15.0), **at),
@@ -103,7 +112,8 @@ def failures(**special: float) -> Results:
             if crashes:
                 usual = {"blocking": 0.3 if hit != LEAF else 0.0, "two_phase": 0.6}.get(way, 0.0)
                 blocked = special.get(f"{way}_{hit}", usual)
-                rows += [row("blocked_share", blocked, **at), row("rollback_share", 0.1, **at)]
+                rolled = special.get("rolled", 0.1)
+                rows += [row("blocked_share", blocked, **at), row("rollback_share", rolled, **at)]
             else:
                 rows.append(row("bare_delay_ms", 14.5, **at))
     return Results.of(rows)
@@ -129,3 +139,11 @@ def test_every_verdict_on_failures_can_change(
     usual = [finding.verdict for finding in failure_findings(failures())]
     assert usual == [AGREES] * 7 + [DIFFERS, AGREES]
     assert [f.verdict for f in failure_findings(failures(**special))][place] == verdict
+
+
+def test_of_what_was_never_seen_it_is_told_how_rare_it_is_at_most() -> None:
+    assert "by 95 %" not in failure_findings(failures())[0].measured
+    none = failure_findings(failures(annulled=0.0, rolled=0.0))[0]
+    assert none.verdict == AGREES
+    (crashes, share) = re.findall(r"\((\d+) crashes: a share below ([\d.]+) %", none.measured)[0]
+    assert float(share) == pytest.approx(300 / int(crashes), abs=0.05)

@@ -149,6 +149,18 @@ def test_a_request_beyond_the_diameter_would_be_told() -> None:
     found = latencies({"sites": 9, "shape": RANDOM, "requests": 9}, 4, "").measures
     assert found["arrow/beyond_diameter"] == 0
     assert found["arrow/links_max"] <= found["diameter"]
+    points = [{"sites": 7, "shape": shape, "requests": k} for shape in SHAPES for k in (1, 3)]
+    whole = results("swap-latency", points)
+    once = next(r for r in whole.where(measure="beyond_diameter", protocol="arrow"))
+    changed = [dataclasses.replace(r, mean=0.01) if r == once else r for r in whole.rows]
+    for rows, verdict in ((whole.rows, AGREES), (changed, PARTLY)):
+        (told,) = (
+            finding
+            for finding in CATALOGUE["swap-latency"].find(Results.of(rows))
+            if "diameter" in finding.statement
+        )
+        assert told.verdict == verdict
+    assert "crosses more in at most 1 % of the runs" in told.measured
 
 
 def test_a_tree_changes_beside_the_joiner_and_an_epoch_at_every_site() -> None:

@@ -206,3 +206,53 @@ def test_who_sends_while_it_leaves_stays() -> None:
     network.settle(Random(1))
     assert not network.objects["a"].has_left
     assert network.chain() == [name("a", 1)]
+
+
+# Where sites fail. The paper's words, as mended here, have nothing against it, so no running
+# protocol uses them (docs/swap.md).
+
+
+def test_a_leaver_that_dies_with_its_locks_stops_its_neighbours() -> None:
+    """They put off every request, their own too, and nobody may give them back their locks."""
+    network = moving("arrow", {"b": None, "a": "b", "c": "b", "z": "c"})
+    network.say("b", network.objects["b"].leave())
+    network.deliver("b", "a")
+    network.kill("b")
+    network.issue("a", 1)
+    network.settle(Random(1))
+    assert network.objects["a"].is_locked
+    assert name("a", 1) not in network.found
+
+
+def test_a_leaver_that_dies_between_two_goodbyes_leaves_two_trees() -> None:
+    """The heir has the object's value; the other neighbour still points to the leaver."""
+    network = moving("arrow", {"b": None, "a": "b", "c": "b"})
+    network.say("b", network.objects["b"].leave())
+    while not network.objects["b"].has_left:
+        network.deliver(*network.under_way()[0])
+    heir = next(s for s in ("a", "c") if network.links["b", s][0].word.value is not None)
+    other = "c" if heir == "a" else "a"
+    network.deliver("b", heir)
+    network.kill("b")
+    network.issue(heir, 1)
+    network.issue(other, 1)
+    network.settle(Random(1))
+    assert name(heir, 1) in network.found
+    assert name(other, 1) not in network.found
+    assert network.objects[heir].neighbours == [other]
+    assert network.objects[other].neighbours == ["b"]
+
+
+def test_of_a_joiner_nobody_knows_but_the_neighbour_that_dies() -> None:
+    """So nobody keeps a message for the joiner, sends it again, or waits for it at `safe`; and a
+    flush among those who are left does not ask what it has delivered."""
+    network = moving("arrow", {"a": None, "b": "a", "c": "a"})
+    _join(network, "new", "b", "arrow")
+    network.settle(Random(1))
+    knows = [s for s, at in network.objects.items() if "new" in at.neighbours]
+    assert knows == ["b"]
+    network.kill("b")
+    network.issue("new", 1)
+    network.settle(Random(1))
+    assert name("new", 1) not in network.found
+    assert not [s for s, at in network.objects.items() if "new" in at.neighbours]

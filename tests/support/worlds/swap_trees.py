@@ -127,6 +127,7 @@ class Network:
         self.hops: dict[MessageName, int] = defaultdict(int)  # of the message that a request is for
         self.words = 0  # of joining and leaving
         self.chained: MessageName = NOBODY
+        self.dead: set[str] = set()  # what is said to them is lost
 
     @classmethod
     def of(cls, protocol: str, parents: Parents) -> "Network":
@@ -157,6 +158,13 @@ class Network:
         else:
             self._follow(target, at.hear(source, step.word, self.chained))
 
+    def kill(self, site: str) -> None:
+        """The site says nothing more, and what is on its way from and to it is lost."""
+        del self.objects[site]
+        self.dead.add(site)
+        for link in [link for link in self.links if site in link]:
+            del self.links[link]
+
     def under_way(self) -> list[tuple[str, str]]:
         return sorted(link for link, queue in self.links.items() if queue)
 
@@ -186,7 +194,8 @@ class Network:
                 self.where[of] = site
             else:
                 self.words += isinstance(step, Say)
-                self.links[site, step.peer].append(step)
+                if step.peer not in self.dead:
+                    self.links[site, step.peer].append(step)
 
     def chain(self) -> list[MessageName]:
         """All messages in order: each but the first has its predecessor, and each one successor."""

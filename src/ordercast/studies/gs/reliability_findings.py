@@ -6,6 +6,7 @@ from ordercast.studies.gs.failures import ANY, DOWN, INNER, LEAF
 from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
 from ordercast.studies.wording import means, places, span, with_intervals
 
+_NONE_SEEN = 3.0  # of n cases: the share is below 3/n, by 95 %
 LONG = 2.0  # times the mean delay of a message: a longer stop is a long one
 ALIKE = 1.25  # times as much, at most: what still counts as the same cost
 RARELY = 0.01  # of the deliveries, at most: what still counts as infrequent
@@ -102,6 +103,10 @@ def _non_atomic(results: Results) -> list[Finding]:
     annulled = [row.mean or 0.0 for row in rows]
     rolled = [row.mean or 0.0 for row in results.where(measure="rollback_share", way="non_atomic")]
     elsewhere = [row.mean or 0.0 for row in results.where(measure="wrong_elsewhere")]
+    crashed = sum(row.runs * row.parameters["crashes"] * row.parameters["tables"] for row in rows)
+    below = (
+        f": a share below {100 * _NONE_SEEN / crashed:.1f} %, by 95 %" if not any(rolled) else ""
+    )
     busiest = max(values(results, "rate"))
     (most,) = (row for row in rows if row.parameters["rate"] == busiest)
     blocked = crash_curve(results, "blocked_share", "non_atomic")
@@ -113,7 +118,8 @@ def _non_atomic(results: Results) -> list[Finding]:
             f"Annulled are {100 * max(annulled):.3f} % of the deliveries at most, and"
             f" {100 * (most.mean or 0.0):.3f} % at {busiest} messages a second with"
             f" {most.parameters['crashes']} crashes of inner sites; of the sites that crashed,"
-            f" {100 * min(rolled):.0f} to {100 * max(rolled):.0f} % had to annul something.",
+            f" {100 * min(rolled):.0f} to {100 * max(rolled):.1f} % had to annul something"
+            f" ({crashed:,} crashes{below}).",
         ),
         Finding(
             "Only a failed site may have delivered in the wrong order.",

@@ -85,13 +85,14 @@ def _diameter(results: Results) -> Finding:
     for shape in SHAPES:
         most = _of(results, "arrow", "links_max", shape)
         wide = curve(results, "requests", "diameter", shape=shape)
-        far += [spot.y == 0 for spot in _of(results, "arrow", "beyond_diameter", shape)]
+        far += [spot.y for spot in _of(results, "arrow", "beyond_diameter", shape)]
         told.append(f"{shape} {max(s.y for s in most):.1f} of {max(s.y for s in wide):.1f}")
     return Finding(
         "An arrow request crosses at most as many links as the tree's diameter.",
-        judged(far),
-        f"Held in every run: the mean of those that do not is 0 at {sum(far)} of {len(far)} points."
-        f" The longest way, mean over the runs of a point: {'; '.join(told)}.",
+        judged([share == 0 for share in far]),
+        f"In every run at {far.count(0)} of {len(far)} points; a request crosses more in at most"
+        f" {100 * max(far):.0f} % of the runs of a point. The longest way, mean over the runs of a"
+        f" point: {'; '.join(told)}.",
     )
 
 

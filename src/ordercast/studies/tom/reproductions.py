@@ -19,7 +19,8 @@ from ordercast.studies.tom.processing import host_costs
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
 
 _MEASURES = (
-    "transmissions", "printed", "corrected", "messages", "work_max", "load_max", "hosts_engaged",
+    "transmissions", "printed", "corrected", "as_printed_share", "messages", "work_max",
+    "load_max", "hosts_engaged",
 )  # fmt: skip
 _PACKETS = tuple(
     f"x_{role}{kind}"

@@ -33,6 +33,7 @@ _BUILDERS = {"centralized": "star", "metagroup": "metagroups", "tom": "balanced"
 _SETTLED = 9 * SECOND  # an idle ring's token is slow by then; it may be anywhere
 _MOST = {"symmetric": 500}  # hosts: it takes about 2rn messages
 _BRANCHING = {"balanced": 5}  # the B of Figure 5
+_ROUNDED = 1e-9  # transmissions: what two sums of whole numbers and means may differ by
 
 
 def table_of_sources(config: Config, seed: int) -> tuple[GroupTable, Group, tuple[Site, ...]]:
@@ -68,6 +69,7 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/transmissions": sent.total(),
             f"{protocol}/printed": printed(setting),
             f"{protocol}/corrected": corrected(setting),
+            f"{protocol}/as_printed_share": abs(sent.total() - printed(setting)) < _ROUNDED,
             f"{protocol}/messages": found.messages,
             f"{protocol}/load_max": max((loads[site] for site in engaged), default=0),
             f"{protocol}/work_max": max((work[site] for site in engaged), default=0),
