@@ -18,7 +18,7 @@ from ordercast.cli import main
 from ordercast.history.writer import write_history
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import interrupts, open_session
-from ordercast.pipeline.session import settings_of, slots
+from ordercast.pipeline.session import last_words, settings_of, slots
 from support.cases.fuzz import right_history
 
 
@@ -130,6 +130,25 @@ def test_what_a_connect_server_starts_with_is_refused_before_it_is_asked(
         open_session("x", master="sc://127.0.0.1:1", **asked),
     ):
         raise AssertionError
+
+
+ENDED = """\
+WARNING: Using incubator modules: jdk.incubator.vector
+Setting default log level to "WARN".
+Exception in thread "dag-scheduler-event-loop" java.lang.InternalError: no such method
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:4560)
+Caused by: java.lang.VirtualMachineError: Out of space in CodeCache for method handle intrinsic
+\t... 39 more
+"""
+
+
+def test_a_jvm_that_has_ended_is_told_with_its_last_words(tmp_path: Path) -> None:
+    log = tmp_path / "jvm.log"
+    log.write_text(ENDED)
+    said = "Out of space in CodeCache for method handle intrinsic"
+    assert last_words(50, log) == f"Spark's JVM ended with exit code 50: {said}"
+    log.write_text("".join(ENDED.splitlines(keepends=True)[:2]))
+    assert last_words(-9, log) == "Spark's JVM was killed by signal 9"
 
 
 JAVA = """#!/bin/sh

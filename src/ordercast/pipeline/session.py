@@ -37,6 +37,11 @@ _SPARKS_SLOTS = 200  # its default for shuffles
 _SHUFFLES = "spark.sql.shuffle.partitions"
 _PACKAGES, _PY_FILES = "spark.jars.packages", "spark.submit.pyFiles"
 _SERVERS_OWN = "a Spark Connect server is started with it, and a client cannot change it"
+_QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""Alone, the first option leaves 48 MB for compiled code. A session of some minutes fills that, and
+the JVM ends: "Out of space in CodeCache". 240 MB is what Java has without it."""
+_NOISE = ("WARNING: Using incubator", "Setting default log level", "To adjust logging level")
+_LAST_LINES = 60  # enough for the last page of Java; what was wrong earlier is not why it ended
 _MEMORY = re.compile(r"[1-9]\d*[kmgtKMGT]")
 
 
@@ -247,12 +252,14 @@ def _started(
             if _SHUFFLES not in conf:
                 session.conf.set(_SHUFFLES, str(slots(session)))
             yield session
-        except BaseException:
+            session.stop()
+        except BaseException as error:
             with suppress(Exception):  # after Ctrl-C within a call it may answer no more
                 session.stop()
-            _end(gateway)
+            code = _end(gateway)
+            if code and isinstance(error, Exception):
+                raise ConfigError(last_words(code, log)) from error
             raise
-        session.stop()
         _end(gateway)
 
 
@@ -294,7 +301,7 @@ def session_settings(
     """All that Spark is started with; `conf` wins."""
     settings = {**_settings(scratch, memory), "spark.master": master, "spark.app.name": app}
     if brief:
-        settings["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
+        settings["spark.driver.extraJavaOptions"] += f" {_QUICK_COMPILER}"
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         return {**settings, **conf}
@@ -414,13 +421,23 @@ def _forget(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
                 process.stdin.close()
 
 
-def _end(gateway: Any) -> None:
-    """End the JVM, which lives as long as its standard input is open, and forget it."""
+def last_words(code: int, log: Path) -> str:
+    """What to say of a JVM that has ended by itself: calls to it say no more than that."""
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    words = "\n".join(line for line in said[-_LAST_LINES:] if not line.startswith(_NOISE))
+    return f"Spark's JVM {how}" + (f": {essence(words)}" if words.strip() else "")
+
+
+def _end(gateway: Any) -> int:
+    """End the JVM, which lives as long as its standard input is open, and forget it. Its exit code:
+    0, unless it has ended before."""
     core = importlib.import_module("pyspark")
     with suppress(Exception):  # one that failed to start may have closed its side already
         gateway.shutdown()
     with suppress(OSError):
         gateway.proc.stdin.close()
-    gateway.proc.wait()
+    code = int(gateway.proc.wait())
     core.SparkContext._gateway = None
     core.SparkContext._jvm = None
+    return code
