@@ -37,6 +37,16 @@ def family(pid: int) -> list[int]:
     return found[::-1]
 
 
+def programs_of(pid: int) -> list[str]:
+    """What a process and all that it has started run."""
+    found = []
+    for each in family(pid):
+        with suppress(OSError):
+            command = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")[0].decode()
+            found += [Path(command).name] if command else []
+    return found
+
+
 def kill(pids: Iterable[int]) -> int:
     """By SIGKILL; how many there still were."""
     done = 0
