@@ -1,8 +1,9 @@
-"""The pipeline on a standalone master with two workers whose Python has nothing of ours.
+"""The pipeline on a standalone master with workers whose Python has nothing of ours. Two workers
+have executors at a time.
 
-Package and dependencies are shipped. An executor is killed in the middle of a sweep and of a
-reproduction, and a whole worker in the middle of an audit; results are byte-identical. The source
-is found by its name, and a lake is followed.
+Package and dependencies are shipped. A worker is killed, with its executor, in the middle of a
+sweep, a reproduction, an audit and a live audit of a lake; results are byte-identical. The source
+is found by its name. A JVM that ends is told in one line.
 """
 
 import csv
@@ -47,34 +48,47 @@ DRIVER = """
 import json, logging, sys
 from pathlib import Path
 from support.cases.small_graphs import small_graphs
-from support.harness.spark_cluster import family, kill
+from support.harness.spark_cluster import family, kill, programs_of
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import follow, open_session, parse_spec, sweep
 from ordercast.pipeline.audits import audit as audits
 from ordercast.pipeline.audits.frames import check_place, read_frames
+from ordercast.pipeline.following.query import FollowQuery
 from ordercast.pipeline.preflight import require_same
 from ordercast.studies import reproduce
 from pyspark.sql import functions
 
 master, spec, folder, *workers = sys.argv[1:]
 folder, out = Path(folder), Path(folder) / "out"
-first, second = map(int, workers)
-in_sweep, in_figure, in_audit = [], [], []
+workers, killed = [int(worker) for worker in workers], {}
 
-def first_wave(done, wanted):
-    if not in_sweep:
-        assert done < wanted, "the sweep is over already"
-        in_sweep.append(kill(family(first)[:-1]))
+def kill_worker(verb):
+    # The one whose executor runs most Pythons, and these. Another worker gets the next executor.
+    if verb not in killed:
+        pythons = {pid: " ".join(programs_of(pid)).count("python") for pid in workers}
+        pid = max(workers, key=pythons.get)
+        killed[verb] = programs_of(pid)
+        kill(family(pid))
+        workers.remove(pid)
 
-def first_wave_of_figure(_name, done, wanted):
-    if not in_figure:
-        assert done < wanted, "the reproduction is over already"
-        in_figure.append(kill(family(second)[:-1]))
+def wave(done, wanted):
+    assert done < wanted or "sweep" in killed, "the sweep is over already"
+    kill_worker("sweep")
+
+def wave_of_figure(_name, done, wanted):
+    assert done < wanted or "reproduce" in killed, "the reproduction is over already"
+    kill_worker("reproduce")
 
 class Killer(logging.Handler):
     def emit(self, record):
         if record.getMessage() == "looking for cuts":
-            in_audit.append(kill(family(second)))
+            kill_worker("audit")
+
+before_reading = FollowQuery._require_next
+
+def kill_before_reading(query, batch):  # Spark has planned the batch
+    kill_worker("follow")
+    before_reading(query, batch)
 
 def own():
     import own_module, sys
@@ -86,10 +100,6 @@ def preflight(python):
         require_same(spark, "--master x")
     except ConfigError as error:
         return str(error)
-
-def programs(pid):
-    words = [Path(f"/proc/{each}/cmdline").read_bytes().split(b"\\0") for each in family(pid)]
-    return sorted({Path(each[0].decode()).name for each in words if each[0]})
 
 def read_by_name():
     found = spark.read.format("ordercast").option("includeHeaders", "true").load(f"{folder}/h")
@@ -103,6 +113,7 @@ def read_by_name():
     return [same == sorted(map(tuple, plain)), len(plain), told]
 
 def followed():
+    FollowQuery._require_next = kill_before_reading
     query = follow(spark, folder / "lake", checkpoint=folder / "state", once=True)
     verdicts = [verdict.report for verdict in query.verdicts()]
     query.stop()
@@ -110,12 +121,13 @@ def followed():
 
 conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.submit.pyFiles": f"{folder}/own_module.py"}
-with open_session("cluster", master=master, memory="512m", conf=conf, brief=True) as spark:
+        "spark.cores.max": "2", "spark.submit.pyFiles": f"{folder}/own_module.py"}
+
+def verbs():
     done = sweep(spark, parse_spec(spec, source="s.toml"), out, audited=False, partitions=8,
-                 progress=first_wave)
+                 progress=wave)
     drawn = reproduce(spark, small_graphs(), folder / "figures", quick=True,
-                      progress=first_wave_of_figure)
+                      progress=wave_of_figure)
     audits.ROWS_AT_DRIVER = 0  # Spark divides the tables, however few rows they have
     logger = logging.getLogger("ordercast.pipeline.audit")
     logger.setLevel(logging.INFO)
@@ -123,13 +135,20 @@ with open_session("cluster", master=master, memory="512m", conf=conf, brief=True
     place = check_place(str(out / "history"))
     frames = read_frames(spark, place)
     found = audits.audit_tables(spark, frames, causal=False, groups=place.groups)
-    told = {"ok": done.ok, "killed": [in_sweep, in_figure, in_audit], "audit": found.as_json(),
-            "source": read_by_name(), "lake": followed(), "programs": programs(first)}
+    told = {"ok": done.ok, "audit": found.as_json(), "source": read_by_name(), "lake": followed(),
+            "programs": sum(map(programs_of, workers), []), "killed": killed}
     told["own"] = spark.range(1).select(functions.udf(own)().alias("own")).first().own
     told["figures"] = [[one.points, one.runs, one.failed, one.results.as_frame(spark).count()]
                        for one in drawn]
     told["preflight"] = preflight(folder / "lonely")
-    print(json.dumps(told))
+    return told
+
+try:
+    with open_session("cluster", master=master, memory="512m", conf=conf, brief=True) as spark:
+        told = verbs()
+        spark._jvm.java.lang.Runtime.getRuntime().halt(3)
+except ConfigError as error:
+    print(json.dumps({**told, "ended": str(error)}))
 """
 LONELY = """#!/bin/sh
 PYTHONPATH=$(echo "$PYTHONPATH" | tr : '\\n' | grep 'zip$' | paste -sd:) exec {python} "$@"
@@ -239,7 +258,7 @@ def test_a_bare_cluster_that_loses_processes_gives_the_same_bytes(tmp_path: Path
     environment = {n: text for n, text in os.environ.items() if "SPARK" not in n}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[1])}
     out, here = tmp_path / "out", tmp_path / "here"
-    with spark_cluster(tmp_path, workers=2, programs=bare / "bin") as cluster:
+    with spark_cluster(tmp_path, workers=5, programs=bare / "bin") as cluster:
         pids = [str(worker.pid) for worker in cluster.workers]
         done = subprocess.run(
             [sys.executable, "-c", DRIVER, cluster.master, SPEC, str(tmp_path), *pids],
@@ -248,10 +267,12 @@ def test_a_bare_cluster_that_loses_processes_gives_the_same_bytes(tmp_path: Path
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["ok"]
-    in_sweep, in_figure, in_audit = told["killed"]
-    assert [count >= 1 for count in in_sweep] == [True]  # an executor
-    assert [count >= 1 for count in in_figure] == [True]  # the other one
-    assert [count >= 1 for count in in_audit] == [True]  # a worker, and its executor if it is there
+    assert sorted(told["killed"]) == ["audit", "follow", "reproduce", "sweep"]
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for verb, programs in told["killed"].items():
+        assert programs.count("java") >= 2, verb  # the worker and its executor
+        assert version in programs, verb
+    assert told["ended"].startswith("Spark's JVM ended with exit code 3")
     sweep(None, parse_spec(SPEC, source="s.toml"), here, audited=False)
     for name in ("results.csv", "results.parquet", "table.csv", "runs.parquet"):
         assert (out / name).read_bytes() == (here / name).read_bytes(), name
@@ -261,8 +282,7 @@ def test_a_bare_cluster_that_loses_processes_gives_the_same_bytes(tmp_path: Path
     assert told["source"] == [True, 1_000, ["delivery", None, "hi", 7]]  # as Spark reads the files
     lake = check_history(read_history(tmp_path / "lake")).as_json()
     assert {**told["lake"], "seconds": 0} == {**lake, "seconds": 0}
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    assert told["programs"] == ["java", version]  # streams were read by the executor's own Python
+    assert set(told["programs"]) == {"java", version}  # the executor's own read streams
     assert json.loads(told["own"]) == [42, str(bare)]
     assert told["preflight"].startswith("--master x: executor on ")
     assert (

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,20 +28,33 @@ class SparkCluster:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that it has started, the youngest first."""
+    """A process and all that it has started, the youngest first. Some may end meanwhile."""
     found = [pid]
     for one in found:
-        for children in Path(f"/proc/{one}/task").glob("*/children"):
-            found += [int(child) for child in children.read_text().split()]
+        with suppress(OSError):
+            for children in Path(f"/proc/{one}/task").glob("*/children"):
+                found += [int(child) for child in children.read_text().split()]
     return found[::-1]
 
 
+def programs_of(pid: int) -> list[str]:
+    """What a process and all that it has started run."""
+    found = []
+    for each in family(pid):
+        with suppress(OSError):
+            command = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")[0].decode()
+            found += [Path(command).name] if command else []
+    return found
+
+
 def kill(pids: Iterable[int]) -> int:
-    """By SIGKILL; how many."""
-    done = list(pids)
-    for pid in done:
-        os.kill(pid, signal.SIGKILL)
-    return len(done)
+    """By SIGKILL; how many there still were."""
+    done = 0
+    for pid in list(pids):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            done += 1
+    return done
 
 
 @contextmanager
