@@ -1,6 +1,6 @@
 """Soak campaign: producers that move and repeat, in random schedules of members with crashes, lost
-stores, partitions and changes of groups. Each message once, in each producer's order. All but one of
-forty schedules are small ones, of a second and three sites."""
+stores, partitions and changes of groups. Each message once, in each producer's order. All but one
+of forty schedules are small ones, of a second and three sites."""
 
 from support.worlds.producing import SMALL, judged, producing
 from tools.soak.campaign import Outcome
