@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.returning import Tail, agree

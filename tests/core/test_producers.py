@@ -2,7 +2,7 @@
 
 import pytest
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.producers import ProducerMarks, marks_in, positions_in

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ordercast
-from ordercast.core.epochs import folding, manager, window
+from ordercast.core.epochs import changes, manager, window
 from ordercast.core.epochs.streams import ends
 from ordercast.model.epochs import (
     AddVoter,
@@ -52,7 +52,7 @@ PHASES_MOST = 12  # a log that is folded at 8 entries cannot grow that long, wha
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is bounded is soon at its bound."""
     monkeypatch.setattr(stream, "_RECENT_MESSAGES", 20)
-    monkeypatch.setattr(folding, "_OUTCOMES", 16)
+    monkeypatch.setattr(changes, "_OUTCOMES", 16)
     monkeypatch.setattr(manager, "_LOG", 8)
     monkeypatch.setattr(ends, "FEW", 8)
     monkeypatch.setattr(receipts, "FEW", 4)

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.changes import fold
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.structure import Structure
 from ordercast.history.rows import EXCLUDED, RETURNED

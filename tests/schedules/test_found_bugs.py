@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.engine import Engine
-from ordercast.core.epochs import absence, folding, past
+from ordercast.core.epochs import absence, changes, past
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.member import Member
@@ -30,7 +30,7 @@ from ordercast.sim import simulate as simulating
 from ordercast.sim.driver import Driver
 from ordercast.sim.members import Epochs
 from ordercast.sim.recorder import Recorder
-from ordercast.sim.schedules import cutting, excluding, schedule
+from ordercast.sim.schedules import cutting, schedule
 from support.cases import epoch_schedules, exclude_schedules
 from support.cases.loss_schedules import LossSchedule
 from support.cases.schedules import Draw, all_return
@@ -127,7 +127,7 @@ LOST_STORES = (
     found(
         "who joined a group later was counted on for what it had before",
         loss(10_437, changes=True),
-        folding._finished,
+        changes._finished,
         "if not members and any(",
         "if False and any(",
     ),

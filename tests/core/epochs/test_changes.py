@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ordercast.core.epochs import folding
+from ordercast.core.epochs import changes
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.model.epochs import (
     AddGroup,
@@ -360,7 +360,7 @@ def test_what_a_former_manager_was_asked_for_is_not_done_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The outcome of the change is forgotten when that site is the manager again."""
-    monkeypatch.setattr(folding, "_OUTCOMES", 2)
+    monkeypatch.setattr(changes, "_OUTCOMES", 2)
     world = World(GROUPS, SITES, ["a", "c", "x"])
     world.run(SECOND)
     (first,) = [name for name, member in world.members.items() if member.manager.leads]

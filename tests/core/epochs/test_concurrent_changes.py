@@ -2,7 +2,7 @@
 
 import pytest
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.forest.forest import Forest
 from ordercast.forest.star import build_star

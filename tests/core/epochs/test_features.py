@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.core.epochs.folding import edited
+from ordercast.core.epochs.changes import edited
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.member import Member

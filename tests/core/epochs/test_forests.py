@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordercast.core.epochs import folding, forests
-from ordercast.core.epochs.folding import fold, with_forests, with_refusal
+from ordercast.core.epochs import changes, forests
+from ordercast.core.epochs.changes import fold, with_forests, with_refusal
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.forests import Before, adapted, require_legal
 from ordercast.core.epochs.layout import Build, Domain, Layout, first_layout
@@ -346,7 +346,7 @@ def test_a_forest_tended_by_what_differs_is_the_one_tended_by_a_look_at_all(
     few = list(_tended(9, seed))
     monkeypatch.setattr(Before, "new_sites", lambda *_: None)
     monkeypatch.setattr(Before, "tell", lambda *_: None)
-    monkeypatch.setattr(folding, "_inhabited", lambda *_: None)
+    monkeypatch.setattr(changes, "_inhabited", lambda *_: None)
     assert few == list(_tended(9, seed))
 
 

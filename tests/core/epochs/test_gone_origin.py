@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ordercast.core.epochs.excluding import Excluding
+from ordercast.core.epochs.exclusions import Exclusions
 from ordercast.model.epochs import RetireSite
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.sim.members import build_forest
@@ -89,7 +89,7 @@ def test_an_origin_that_is_there_is_waited_for() -> None:
 
 def test_without_it_the_domain_would_stand_still() -> None:
     """The mutant of this: a manager that closes epochs for their own sites only."""
-    with patch.object(Excluding, "_waits", lambda *_: False):
+    with patch.object(Exclusions, "_waits", lambda *_: False):
         world = offered(ALONE)
         world.run(world.now + 2 * SECOND)
     assert texts(world, "a") == [b"first"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.layout import Layout, first_layout, nowhere
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.forest.forest import Forest

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ordercast.core.epochs.granting import MOST_WITHDRAWN, granted, senders_in
+from ordercast.core.epochs.grant_edits import MOST_WITHDRAWN, granted, senders_in
 from ordercast.core.epochs.layout import Domain, Layout, first_layout
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout, unpack_layout

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.packing import floor_in, pack_layout, unpack_layout
 from ordercast.core.epochs.streams import ends

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordercast.core.epochs.folding import fold
+from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Build, Closing, Layout, first_layout
 from ordercast.core.epochs.member import Member

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from ordercast.core import outbox as outbox_module
 from ordercast.core.engine import Engine
-from ordercast.core.epochs import folding
+from ordercast.core.epochs import changes
 from ordercast.core.epochs import manager as manager_module
 from ordercast.core.epochs import member as member_module
 from ordercast.core.epochs.layout import Closing, Layout
@@ -66,12 +66,12 @@ def fed_before_it_is_committed() -> Patches:
 def two_changes_at_once() -> Patches:
     """A change is begun although another closes the same domain."""
 
-    plain = folding.plan_change
+    plain = changes.plan_change
 
     def careless(now: Layout, edits: Any) -> Closing:
         return plain(replace(now, closing={}), edits)
 
-    return [(folding, "plan_change", careless), (manager_module, "plan_change", careless)]
+    return [(changes, "plan_change", careless), (manager_module, "plan_change", careless)]
 
 
 # --- closing --------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ from unittest.mock import patch
 from msgspec.structs import replace as changed
 
 from ordercast.core.engine import Engine
-from ordercast.core.epochs import absence, excluding, flush, folding, past, returning
-from ordercast.core.epochs.excluding import Excluding
+from ordercast.core.epochs import absence, changes, exclusions, flush, past, returning
+from ordercast.core.epochs.exclusions import Exclusions
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.layout import Flushing, Layout
-from ordercast.core.epochs.missed import Missed
+from ordercast.core.epochs.missed_messages import Missed
 from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Confirmed
@@ -161,14 +161,14 @@ def the_shortest_log_is_the_past() -> Patches:
         }
         return plain(layout, cut)
 
-    return [(excluding, "choose", choose)]
+    return [(exclusions, "choose", choose)]
 
 
 @mutant
 def open_does_not_wait() -> Patches:
     """One site has all of the past: that must do."""
 
-    def any_whole(self: Excluding, flush: Flushing) -> bool:
+    def any_whole(self: Exclusions, flush: Flushing) -> bool:
         return not flush.members or any(site in self._whole for site in flush.members)
 
     plain = Flusher._agree
@@ -180,7 +180,7 @@ def open_does_not_wait() -> Patches:
             ))  # fmt: skip
         plain(self, tail)
 
-    return [(Excluding, "_all_whole", any_whole), (Flusher, "_agree", agree)]
+    return [(Exclusions, "_all_whole", any_whole), (Flusher, "_agree", agree)]
 
 
 @mutant
@@ -345,7 +345,7 @@ def who_lost_its_store_passes_for_itself() -> Patches:
     return [
         (Flusher, "takes_part", lambda _: True),
         (Flusher, "stranger", lambda _: False),
-        (Excluding, "_lost", lambda *_: False),
+        (Exclusions, "_lost", lambda *_: False),
     ]
 
 
@@ -364,7 +364,7 @@ def nobody_stands_in() -> Patches:
     def as_usual(_layout: Layout, _absent: Any, protocol: str) -> tuple[str, str]:
         return protocol, ""
 
-    return [(absence, "in_force", as_usual), (folding, "in_force", as_usual)]
+    return [(absence, "in_force", as_usual), (changes, "in_force", as_usual)]
 
 
 # --- stability ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Protocol
 from ordercast.core.claims import check_whole
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Domain, Flushing, Layout
-from ordercast.core.epochs.missed import Missed, Shelf, packed
+from ordercast.core.epochs.missed_messages import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled, MemberRecord, Shown, unasked
 from ordercast.core.epochs.returning import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.slowness import Slowness

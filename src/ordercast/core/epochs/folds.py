@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ordercast.core.epochs.chain import linked
-from ordercast.core.epochs.folding import FinishOrOpen, fold, with_forests, with_refusal
+from ordercast.core.epochs.changes import FinishOrOpen, fold, with_forests, with_refusal
 from ordercast.core.epochs.layout import Build, Layout
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.streams.ends import in_term

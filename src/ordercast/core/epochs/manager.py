@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from ordercast.core.detector import Detector, DetectorTimes
 from ordercast.core.epochs.chain import UNKNOWN
-from ordercast.core.epochs.excluding import Excluding
+from ordercast.core.epochs.changes import Busy, plan_change
+from ordercast.core.epochs.exclusions import Exclusions
 from ordercast.core.epochs.flush import Flusher
-from ordercast.core.epochs.folding import Busy, plan_change
 from ordercast.core.epochs.folds import Folds
-from ordercast.core.epochs.granting import why_not_granted
+from ordercast.core.epochs.grant_edits import why_not_granted
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
 from ordercast.core.epochs.silence.silences import Silences
@@ -98,7 +98,7 @@ class Manager:
         self._helped: dict[Site, int] = {}  # when each site was fed, while another one led
         self._detector = Detector(0)
         self._silences = Silences(member, raft)
-        self.excluding = Excluding(member, raft, self._silences)
+        self.excluding = Exclusions(member, raft, self._silences)
         self.alarm_at = NEVER
         self.led_at = 0  # when it last worked as the manager
 

@@ -18,7 +18,7 @@ from ordercast.core.epochs.admission import Admission, RequestName, Reservation
 from ordercast.core.epochs.fence import MEMBER, Fence
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
-from ordercast.core.epochs.granting import EpochSenders
+from ordercast.core.epochs.grant_edits import EpochSenders
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.raft import Raft, VotingTimes

@@ -3,7 +3,7 @@ an act with groups."""
 
 from collections.abc import Iterable
 
-from ordercast.core.epochs.granting import needed_for
+from ordercast.core.epochs.grant_edits import needed_for
 from ordercast.model.grants import ADMIN, EVERY, OBSERVE, READ, SEND, ClientSubject
 from ordercast.model.groups import Group
 from ordercast.net.admin.frames import (

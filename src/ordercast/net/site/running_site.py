@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from ordercast.core.epochs.admission import SeqRange
-from ordercast.core.epochs.granting import about_grants, granted, needed_for
+from ordercast.core.epochs.grant_edits import about_grants, granted, needed_for
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.returning import Rollback
 from ordercast.core.outbox import StageReached

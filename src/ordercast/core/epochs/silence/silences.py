@@ -2,7 +2,7 @@
 
 A site is gone if the manager has not heard it and a majority of the voters, by their reports, finds
 it silent too. Two sites are apart if one of them finds the other silent and neither is gone. What
-follows from that is decided in `core/epochs/excluding.py` (the argument is in docs/epochs.md).
+follows from that is decided in `core/epochs/exclusions.py` (the argument is in docs/epochs.md).
 """
 
 from collections.abc import Iterable

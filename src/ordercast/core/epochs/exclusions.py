@@ -50,7 +50,7 @@ class _Member(Protocol):
     def say(self, peer: Site, frame: SiteFrame) -> None: ...
 
 
-class Excluding:
+class Exclusions:
     def __init__(self, member: _Member, raft: Raft, silences: Silences) -> None:
         self._member = member
         self._raft = raft

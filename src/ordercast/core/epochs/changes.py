@@ -20,7 +20,7 @@ from ordercast.core.epochs.absence import (
     require_present,
 )
 from ordercast.core.epochs.forests import Builds, Edits, FromRecord, as_before
-from ordercast.core.epochs.granting import about_grants, granted
+from ordercast.core.epochs.grant_edits import about_grants, granted
 from ordercast.core.epochs.layout import (
     NO_EDIT,
     Build,
