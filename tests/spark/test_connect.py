@@ -101,6 +101,7 @@ with open_session("client", master=remote, conf=conf) as spark:  # docs/follow.m
              "--checkpoint", f"{out}/d", "--figures", f"{out}/figures"]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(shown):
         codes = [main(words), main(words)]  # the second goes on from the checkpoint
+    assert said.getvalue(), shown.getvalue()
     names = spark.sql("SHOW VIEWS IN global_temp").count()
     print(json.dumps({
         "settings": settings, "followed": followed, "lost": lost, "names": names,
