@@ -30,7 +30,7 @@ from ordercast.sim import simulate as simulating
 from ordercast.sim.driver import Driver
 from ordercast.sim.members import Epochs
 from ordercast.sim.recorder import Recorder
-from ordercast.sim.schedules import cutting, schedule
+from ordercast.sim.schedules import cutting, excluding, schedule
 from support.cases import epoch_schedules, exclude_schedules
 from support.cases.loss_schedules import LossSchedule
 from support.cases.schedules import Draw, all_return

@@ -34,6 +34,7 @@ PROGRAM = ROOT / "tests" / "support" / "programs" / "stream_query.py"
 GROUPS = {"alpha": ["a", "b"], "gamma": ["b", "c"]}
 PATIENCE_S = 120.0
 EXECUTOR = "an executor"
+_PYTHON = b"-m\0pyspark."  # in the command of a Python worker; that of a JVM names pyspark as well
 AHEAD = 3_000  # positions that the sender may be before the query
 
 
@@ -92,7 +93,7 @@ class _Query:
         roots = [self._process.pid]
         if self._cluster is not None:
             roots = [worker.pid for worker in self._cluster.workers]
-        workers = [pid for root in roots for pid, words in _below(root) if b"pyspark" in words]
+        workers = [pid for root in roots for pid, words in _below(root) if _PYTHON in words]
         if not workers:
             return False
         with suppress(ProcessLookupError):
