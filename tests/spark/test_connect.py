@@ -101,14 +101,10 @@ with open_session("client", master=remote, conf=conf) as spark:  # docs/follow.m
              "--checkpoint", f"{out}/d", "--figures", f"{out}/figures"]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(shown):
         codes = [main(words), main(words)]  # the second goes on from the checkpoint
-<<<<<<< HEAD
+    assert said.getvalue(), shown.getvalue()
     until = time.monotonic() + 10  # a lender may be called after the end
     while (names := spark.sql("SHOW VIEWS IN global_temp").count()) and time.monotonic() < until:
         time.sleep(0.1)
-=======
-    assert said.getvalue(), shown.getvalue()
-    names = spark.sql("SHOW VIEWS IN global_temp").count()
->>>>>>> wt-20
     print(json.dumps({
         "settings": settings, "followed": followed, "lost": lost, "names": names,
         "figures": shown.getvalue(), "codes": codes,
