@@ -125,6 +125,17 @@ def test_what_an_absent_member_may_have_is_not_refused_because_its_window_was_re
     assert judged(*repeating(127_576)) == []
 
 
+def test_absent_members_do_not_get_what_they_missed_of_a_group_that_was_removed() -> None:
+    """One had missed the end of an epoch, and was absent in the group's last one too."""
+    assert judged(*repeating(2_548)) == []
+
+
+def test_a_request_to_a_list_waits_for_a_site_that_is_down_for_good() -> None:
+    world, clients = repeating(2_649, make=ListRepeater)
+    assert judged(world, clients) == []
+    assert any(one.waits_for(world.down, sent) for one in clients for sent in one.open)
+
+
 def test_lists_of_sites_recognise_requests_too() -> None:
     for seed, kind in ((0, SMALL), (1, APART), (2, APART), (4, "")):
         world, clients = repeating(seed, kind, make=ListRepeater)

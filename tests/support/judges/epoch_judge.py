@@ -94,7 +94,7 @@ def agreement(world: "World", order: dict[str, dict[Message, int]]) -> Found:
                 or world.left(member)
                 or epoch < world.first_epoch.get(member, 0)
                 or world.skipped(member, epoch)
-                or world.ended_with(message[2], epoch)
+                or world.ended_with(message[2], epoch, member)
             ):
                 continue  # away for good, or what it had seen was lost with its store
             if message not in order[member]:

@@ -559,7 +559,7 @@ class Ended:
     def removed(self, _group: str) -> bool:
         return False
 
-    def ended_with(self, _group: str, _epoch: int) -> bool:
+    def ended_with(self, _group: str, _epoch: int, _member: str) -> bool:
         return False
 
     def skipped(self, _site: str, _epoch: int) -> bool:

@@ -449,10 +449,11 @@ class World:
         named = group.startswith("@") or group in layout.groups
         return self.options.on_failure == "exclude" and not named
 
-    def ended_with(self, group: str, epoch: int) -> bool:
-        """Whether this was the last epoch of a group that was removed."""
+    def ended_with(self, group: str, epoch: int, member: str) -> bool:
+        """Whether this was the member's last epoch of a group that was removed. A group without a
+        present member can be: then its absent members do not get what they have missed."""
         later = (named for at, (named, *_) in self.epochs.items() if at > epoch)
-        return self.removed(group) and not any(group in named for named in later)
+        return self.removed(group) and not any(member in named.get(group, ()) for named in later)
 
     def left(self, site: str) -> bool:
         """Whether the site was retired under `exclude`. It need not have anything then."""
