@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 ROOMS = ("core", "wire", "forest")
-LOOP = ("driver", "networks", "overheard", "place", "recorder", "world")  # of `sim`
+LOOP = ("driver", "networks", "message_costs", "place", "recorder", "world")  # of `sim`
 _INTERPRETED = ("msgspec.Struct", "enum.Enum", "functools.cached_property")
 _MYPY = (
     "--strict", "--ignore-missing-imports", "--explicit-package-bases", "--no-warn-unused-ignores",

@@ -220,7 +220,7 @@ def test_a_leaver_that_dies_with_its_locks_stops_its_neighbours() -> None:
     network.kill("b")
     network.issue("a", 1)
     network.settle(Random(1))
-    assert network.objects["a"].is_locked
+    assert network.objects["a"]._locker
     assert name("a", 1) not in network.found
 
 

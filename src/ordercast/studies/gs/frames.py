@@ -2,7 +2,7 @@
 
 A run draws a table and simulates one message to each of its groups, one at a time, from an origin
 that is in no group. The paper counts no acknowledgements: they and all reports are held back until
-the message is everywhere (`sim.overheard`). Beside what is measured stands the paper's formula,
+the message is everywhere (`sim.message_costs`). Beside what is measured stands the paper's formula,
 with the n, d and ε of the very same groups.
 """
 
