@@ -35,6 +35,7 @@ Returning: TypeAlias = tuple[Site, int, int]
 _STALLED = 4  # times the timeout of a silent site, without progress
 _APART = 2  # times the same, before a site that was apart, slow or stuck is let back at first
 _CALM = 10  # times the same, between the first two returns of a site without its store
+_AGAIN = 1  # times the same, between the first two flushes that a present site asks for
 
 
 class _Member(Protocol):
@@ -62,7 +63,9 @@ class Exclusions:
 
     def reset(self) -> None:
         self._fed: dict[Site, Fed] = {}
-        self._pauses = Pauses(_APART * self._member.options.timing.suspect)
+        suspect = self._member.options.timing.suspect
+        self._pauses = Pauses(_APART * suspect)
+        self._flushed = Pauses(_AGAIN * suspect)  # of present sites that asked for a flush
         self._awaited: dict[Site, dict[Site, int]] = {}  # origins that a site waits for, since when
         self._begin(0)
 
@@ -117,6 +120,8 @@ class Exclusions:
                     returned = site not in member.layout.absent
                     self._pauses.begin(now, site, returned=returned)
             for site, incarnation, store in back:
+                if site not in member.layout.absent:
+                    self._flushed.begin(now, site)
                 if incarnation > member.layout.roster[site]:
                     self._fresh[site] = store
                     self._calms.begin(now, site)
@@ -152,8 +157,8 @@ class Exclusions:
         return bool(member.layout.absent) and size > member.options.limits.missed_bytes
 
     def _gone(self, now: int) -> tuple[Site, ...]:
-        """The sites to exclude: silent and stalled ones, one slow site, one site that does not hear
-        another, and sites with another store."""
+        """The sites to exclude: silent and stalled ones, sites that restart again and again, one
+        slow site, one site that does not hear another, and sites with another store."""
         layout = self._member.layout
         flush = layout.flushing
         absent = layout.absent if flush is None else flush.absent
@@ -173,16 +178,24 @@ class Exclusions:
         )
 
     def _is_failed(self, now: int, site: Site) -> bool:
-        return site in self._silences.gone or self._is_stalled(now, site)
+        restless = self._is_stopped(site) and not self._flushed.over(now, site)
+        return site in self._silences.gone or self._is_stalled(now, site) or restless
+
+    def _is_stopped(self, site: Site) -> bool:
+        """Whether the site has restarted and waits for the next epoch, outside a flush."""
+        layout, fed = self._member.layout, self._fed.get(site)
+        if layout.flushing is not None or fed is None or fed.count < layout.count:
+            return False
+        return fed.stopped
 
     def _cut_off(self, now: int) -> Site | None:
         """One of two sites that do not hear each other although they must. It is the site in most
         such pairs, rather no voter, and never the manager. Only one at a time: perhaps the next
         epoch needs no other."""
         layout, counts = self._member.layout, dict[Site, int]()
-        for a, b in self._silences.lasting(now):
+        for (a, b), ends in self._silences.lasting(now):
             needed = self._are_joined(a, b) or self._is_awaited(a, b) or self._is_awaited(b, a)
-            for site in (a, b) if needed else ():
+            for site in ends if needed else ():
                 if site != self._member.name and layout.home(site) is not None:
                     counts[site] = counts.get(site, 0) + 1
         voters = layout.voters
@@ -213,7 +226,7 @@ class Exclusions:
         because the link between them is slow. None if two sites do not hear each other: then sites
         wait for many that are not slow."""
         layout, named, silent = self._member.layout, dict[Site, int](), self._silences.unheard
-        if self._silences.pairs():
+        if self._member.options.slow_member != "exclude" or self._silences.pairs():
             return None
         says = {
             site: fed.slow
@@ -272,13 +285,15 @@ class Exclusions:
                 store, stopped, awaited = fed.store, fed.stopped, fed.awaited
             if site in layout.absent and not self._pauses.over(now, site):
                 continue
+            if site not in layout.absent and not self._flushed.over(now, site):
+                continue  # it has just asked
             if site in layout.absent or stopped or self._waits(now, site, awaited):
                 lost = layout.stores.get(site, store) != store
                 if lost and not self._is_calm(now, site, store):
                     continue
                 asking.append((site, layout.roster[site] + lost, store))
         let_in = self._returning(asking)
-        if self._silences.pairs():
+        if self._silences.named():
             let_in = self._returning(self._together(asking, let_in))
         return let_in
 

@@ -176,7 +176,7 @@ class Manager:
 
     def apart(self) -> list[Pair]:
         """Pairs of sites that do not hear each other. They are shown to operators."""
-        return self._silences.pairs() if self.leads else []
+        return self._silences.named() if self.leads else []
 
     def missing(self, change: str) -> list[Site] | None:
         """The sites that have yet to close for a change, or to become a voter. None: this site is

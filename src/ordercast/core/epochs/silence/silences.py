@@ -1,11 +1,13 @@
 """The manager's judgement of silence: which sites are gone, and which two do not hear each other.
 
 A site is gone if the manager has not heard it and a majority of the voters, by their reports, finds
-it silent too. Two sites are apart if one of them finds the other silent and neither is gone. What
-follows from that is decided in `core/epochs/exclusions.py` (the argument is in docs/epochs.md).
+it silent too. Two sites are apart if one of them finds the other silent and neither is gone. A link
+that fails in one direction is noticed at both its ends. So a site that has long said alone that
+another is silent is believed no more, and is itself the one to go (the argument is in
+docs/epochs.md).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ordercast.core.epochs.layout import Layout
@@ -27,7 +29,8 @@ class _Member(Protocol):
 
 class Silences:
     """State: the peers that each site finds silent, and those that it reaches through others; since
-    when pairs are apart; what the manager itself does not hear."""
+    when pairs are apart, and when both sites of a pair last said so; what the manager itself does
+    not hear."""
 
     def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
@@ -39,6 +42,8 @@ class Silences:
         # Without sites that reach all others directly.
         self._detoured: dict[Site, tuple[Site, ...]] = {}
         self._since: dict[Pair, int] = {}
+        self._both: dict[Pair, int] = {}
+        self._alone: dict[Pair, Site] = {}  # pairs of which for long only this site has said so
         self._doubted: tuple[Site, ...] = ()
         self.unheard: tuple[Site, ...] = ()  # sites that the manager has not heard for too long
         self.gone: tuple[Site, ...] = ()
@@ -54,10 +59,20 @@ class Silences:
         """`unheard`: the sites that the manager has not heard for longer than `suspect`."""
         self.unheard = tuple(unheard)
         if not self.unheard and not self._says:
-            self.gone, self._since = (), {}
+            self.gone, self._since, self._both, self._alone = (), {}, {}, {}
             return
         self.gone = tuple(site for site in self.unheard if self._is_gone(site))
-        self._since = {two: self._since.get(two, now) for two in sorted(self._pairs())}
+        found = self._accusers()
+        self._since = {two: self._since.get(two, now) for two in sorted(found)}
+        self._both = {
+            two: now if len(said) == 2 else self._both.get(two, self._since[two])
+            for two, said in found.items()
+        }
+        self._alone = {
+            two: said[0]
+            for two, said in found.items()
+            if len(said) == 1 and now - self._both[two] > self._longest()
+        }
 
     def _is_gone(self, site: Site) -> bool:
         stores = [voter for voter, store in self._raft.log.stores().items() if store]
@@ -68,26 +83,41 @@ class Silences:
             return True
         return voter not in self.unheard and site in self._says.get(voter, ())
 
-    def _pairs(self) -> Iterable[Pair]:
+    def _accusers(self) -> dict[Pair, list[Site]]:
+        """For each pair that is apart, who says so: one of the two, or both."""
         name, roster = self._member.name, self._member.layout.roster
-        found = {pair(name, site): None for site in self.unheard if site not in self.gone}
+        found: dict[Pair, list[Site]] = {}
+        for site in self.unheard:
+            if site not in self.gone:
+                found[pair(name, site)] = [name, site]  # what the site says does not arrive
         for site, silent in self._says.items():
             for other in silent:
                 heard = all(one in roster and one not in self.unheard for one in (site, other))
                 if heard and site != other:
-                    found[pair(site, other)] = None
+                    found.setdefault(pair(site, other), []).append(site)
         return found
+
+    def _longest(self) -> int:
+        return _LASTING * self._member.options.timing.suspect
 
     # --- what follows -----------------------------------------------------------------------------
 
-    def pairs(self) -> list[Pair]:
-        """All pairs of sites that are apart."""
+    def named(self) -> list[Pair]:
+        """All pairs of sites that are apart by the word of one of them, for people to look at."""
         return list(self._since)
 
-    def lasting(self, now: int) -> list[Pair]:
-        """The pairs that have been apart for so long that no third site will join them."""
-        longest = _LASTING * self._member.options.timing.suspect
-        return [two for two, since in self._since.items() if now - since > longest]
+    def pairs(self) -> list[Pair]:
+        """The pairs of sites that are taken to be apart."""
+        return [two for two in self._since if two not in self._alone]
+
+    def lasting(self, now: int) -> list[tuple[Pair, Sequence[Site]]]:
+        """The pairs that have been apart for so long that no third site will join them, each with
+        the sites of which one is to go."""
+        return [
+            (two, (self._alone[two],) if two in self._alone else two)
+            for two, since in self._since.items()
+            if now - since > self._longest()
+        ]
 
     def detoured(self) -> set[Pair]:
         """The pairs of sites that reach each other only through a third one."""
@@ -95,8 +125,12 @@ class Silences:
         return {pair(site, other) for site, others in here.items() for other in others}
 
     def partners(self, site: Site) -> list[Site]:
-        """The sites that this one is apart from."""
-        return [b if a == site else a for a, b in self._since if site in (a, b)]
+        """The sites that this one is apart from. Its own word always counts."""
+        return [
+            b if a == site else a
+            for a, b in self._since
+            if site in (a, b) and self._alone.get((a, b), site) == site
+        ]
 
     def doubt(self, doubted: Iterable[Site]) -> None:
         """The manager has not heard these sites for a while: the voters are to knock at them."""
@@ -107,7 +141,7 @@ class Silences:
         if not (self._doubted or self._since):
             return ()
         layout = self._member.layout
-        found = dict.fromkeys(self.partners(site))
+        found = {b if a == site else a: None for a, b in self._since if site in (a, b)}
         if site in self._raft.log.voters:
             found |= {one: None for one in self._doubted if one not in layout.absent}
         return tuple(one for one in found if one not in (site, self._member.name))
