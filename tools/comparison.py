@@ -14,7 +14,7 @@ from statistics import fmean
 
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.structure import Structure
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table

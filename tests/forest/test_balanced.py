@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import Metrics, measure, measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.model.errors import ConfigError

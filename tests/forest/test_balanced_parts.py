@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ordercast.forest.clusters import ClusterLimits, Clusters
 from ordercast.forest.grower import Grower
 from ordercast.forest.hypergraph import Hypergraph
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.lineup import cut_line, cut_line_under, line_up
 from ordercast.forest.partition import cutter_of
 from ordercast.forest.sample import sample_of

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordercast.forest.greedy import build_greedy
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.model.groups import GroupTable

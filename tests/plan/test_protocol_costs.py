@@ -9,7 +9,7 @@ import pytest
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import numbers_of
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import GroupTable
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.plan.advice import advise

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.sim.config import SimConfig, check_config
 from ordercast.sim.faults import total
 from ordercast.sim.options import replay_line

@@ -20,7 +20,7 @@ from msgspec import UNSET
 from ordercast.core import states
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
-from ordercast.core.heads import HeadOrdering
+from ordercast.core.passed_headers import HeadOrdering
 from ordercast.core.link import Link, LinkAlarms, Outgoing, Sends
 from ordercast.core.observation import Observation, observations
 from ordercast.core.order.interface import CLOSING, DirectOrdering

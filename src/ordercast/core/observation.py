@@ -4,7 +4,7 @@ bound, and for whom its messages wait."""
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from ordercast.core.heads import HeadOrdering
+from ordercast.core.passed_headers import HeadOrdering
 from ordercast.core.link import Link
 from ordercast.core.order.bodies import EARLY_BODIES
 from ordercast.core.order.interface import DirectOrdering

@@ -13,7 +13,7 @@ from math import log
 from ordercast.forest.caps import grow_cheapest
 from ordercast.forest.forest import Forest, forest_of
 from ordercast.forest.grower import Grower
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.levels import Shape
 from ordercast.forest.metrics import Cost, measure_indexed
 from ordercast.forest.partition import choose_partitioner

@@ -7,7 +7,7 @@ if each site forwards in one merged order (docs/core.md, "Order on a tree").
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import Group, Site
 
 

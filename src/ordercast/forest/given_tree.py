@@ -8,7 +8,7 @@ were apart, are joined below the largest. With a group of all sites the tree is 
 """
 
 from ordercast.forest.forest import Forest, under_one_root
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.labels import Labels
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site

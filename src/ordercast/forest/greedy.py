@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from ordercast.forest.forest import Forest, forest_of
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest

@@ -7,7 +7,7 @@ from statistics import mean
 
 from ordercast.forest.heads import tree_of
 from ordercast.forest.hypergraph import Hypergraph
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.levels import DomainGraph, Shape
 from ordercast.forest.partition import PARTITIONERS
 from ordercast.forest.tree import Tree

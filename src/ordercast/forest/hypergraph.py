@@ -8,7 +8,7 @@ those that cross the same parts become one edge. Loads are the same sums on ever
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 
 _SILENT = 0.001  # a group without traffic still draws its members together, a little
 

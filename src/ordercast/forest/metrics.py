@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ordercast.forest.forest import Forest, numbers_of
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import Group, GroupTable, Site
 

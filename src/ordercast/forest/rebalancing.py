@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Sequence
 
 from ordercast.forest.forest import Forest, forest_of, numbers_of
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import GroupTable
 
 

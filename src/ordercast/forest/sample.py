@@ -6,7 +6,7 @@ short. Where many do (random groups), no piece is like the whole, and there is n
 
 from collections.abc import Sequence
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.levels import DomainGraph
 
 _LARGE = 25_000  # memberships of a table that is tried as a whole

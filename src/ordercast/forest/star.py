@@ -4,7 +4,7 @@ The root is the site in most groups (GS-10 of docs/errata.md); it orders every g
 """
 
 from ordercast.forest.forest import Forest, forest_of
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import GroupTable
 
 

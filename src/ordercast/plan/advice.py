@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ordercast.forest.cyclic import cyclic_components
+from ordercast.forest.cyclic_components import cyclic_components
 from ordercast.forest.forest import Forest
 from ordercast.forest.given_tree import GIVEN
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import Metrics
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site

@@ -7,7 +7,7 @@ from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest, numbers_of
 from ordercast.forest.given_tree import GIVEN, build_given
 from ordercast.forest.greedy import build_greedy
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metagroups import BALANCED as METAGROUPS_BALANCED
 from ordercast.forest.metagroups import METAGROUPS, build_metagroups
 from ordercast.forest.metrics import Cost, Metrics, measure_indexed

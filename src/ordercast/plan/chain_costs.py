@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.plan.protocol_costs import Costs, Ground
 
 _EVERYWHERE = 1 << 60  # depth: all sites belong to the core

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import Cost, Metrics, measure_indexed
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import GroupTable

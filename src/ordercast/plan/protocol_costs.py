@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import Metrics, measure_indexed
 from ordercast.forest.tree import Tree
 from ordercast.plan.objectives import arrival_times

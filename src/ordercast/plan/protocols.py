@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.forest.forest import numbers_of
 from ordercast.forest.given_tree import GIVEN
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import GroupTable, Site
 from ordercast.plan.advice import AUTO, Plan, rank
 from ordercast.plan.candidates import Candidate, build_candidates

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
 from ordercast.forest.forest import numbers_of
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import Group, GroupTable
 from ordercast.model.limits import KEY_PATH, VECTOR_ENTRIES

@@ -22,7 +22,7 @@ from ordercast.core.order.registry import PROTOCOLS, builder_for, misfit
 from ordercast.core.outbox import Accepted
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.history.rows import EpochRow, GroupRow
 from ordercast.model.epochs import Edit, Entry, JoinGroup, LeaveGroup, UseBuilder, UseProtocol
 from ordercast.model.errors import ConfigError

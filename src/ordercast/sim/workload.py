@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from ordercast.core.batches import NO_EXTRAS, Extras
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.envelope import HeaderRun
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.headers import HeaderItems

@@ -7,56 +7,56 @@ import pytest
 
 from core.dissemination import test_streams as claims
 from ordercast.core.dissemination.multicast import Multicast
-from ordercast.core.dissemination.receiving import Receiving
-from ordercast.core.dissemination.sending import Sending
+from ordercast.core.dissemination.received_stream import ReceivedStream
+from ordercast.core.dissemination.sent_stream import SentStream
 from ordercast.core.dissemination.settings import Bucket
 from ordercast.model.options import MILLISECOND
 from ordercast.wire.datagrams import Beat, Datagram, Piece
 from support.worlds.streams import campaign
 
-_piece, _flush, _add = Receiving.piece, Receiving.flush, Receiving._add
+_piece, _flush, _add = ReceivedStream.piece, ReceivedStream.flush, ReceivedStream._add
 
 
-def without_order(self: Receiving, now: int, piece: Piece) -> list[bytes]:
+def without_order(self: ReceivedStream, now: int, piece: Piece) -> list[bytes]:
     if piece.number > self.next and piece.first and piece.last:
         self.next = piece.number
     return _piece(self, now, piece)
 
 
-def with_repeats(self: Receiving, now: int, piece: Piece) -> list[bytes]:
+def with_repeats(self: ReceivedStream, now: int, piece: Piece) -> list[bytes]:
     if piece.number < self.next and piece.first and piece.last:
         return [piece.body]
     return _piece(self, now, piece)
 
 
-def never_asks(self: Receiving, now: int, out: list[Datagram]) -> Any:
+def never_asks(self: ReceivedStream, now: int, out: list[Datagram]) -> Any:
     _flush(self, now, out)
     return (), []
 
 
-def never_notices_the_end(_self: Receiving, _now: int, _beat: Beat) -> tuple[list[bytes], bool]:
+def never_notices_the_end(_self: ReceivedStream, _now: int, _beat: Beat) -> tuple[list[bytes], bool]:
     return [], True
 
 
-def joins_what_is_left(self: Receiving, piece: Piece, packets: list[bytes]) -> None:
+def joins_what_is_left(self: ReceivedStream, piece: Piece, packets: list[bytes]) -> None:
     if not piece.first and self._size < 0:
         self._parts, self._size = [], 0
     _add(self, piece, packets)
 
 
-def never_put_off(self: Receiving, now: int) -> None:
+def never_put_off(self: ReceivedStream, now: int) -> None:
     self._ask_at = now + 10 * MILLISECOND
 
 
-def all_at_once(_self: Receiving, _width: int) -> int:
+def all_at_once(_self: ReceivedStream, _width: int) -> int:
     return 0
 
 
-def nobody_else_answers(self: Receiving, _now: int, _holes: object) -> None:
+def nobody_else_answers(self: ReceivedStream, _now: int, _holes: object) -> None:
     self._answers = {}
 
 
-def stores_everything(self: Receiving, now: int, piece: Piece) -> list[bytes]:
+def stores_everything(self: ReceivedStream, now: int, piece: Piece) -> list[bytes]:
     if piece.number > self.next:
         self._early[piece.number] = piece
         self.highest = max(self.highest, piece.number)
@@ -73,11 +73,11 @@ def without_limit(_self: Bucket, _now: int) -> bool:
     return True
 
 
-def always(_self: Receiving, _serial: int) -> bool:
+def always(_self: ReceivedStream, _serial: int) -> bool:
     return True
 
 
-def keeps_all(_self: Sending) -> None:
+def keeps_all(_self: SentStream) -> None:
     return None
 
 
@@ -89,28 +89,28 @@ def weather() -> None:
 
 
 MUTANTS: list[tuple[type, str, Callable[..., object], Callable[[], None]]] = [
-    (Receiving, "piece", without_order, weather),
-    (Receiving, "piece", with_repeats, weather),
-    (Receiving, "flush", never_asks, weather),
-    (Receiving, "beat", never_notices_the_end, claims.test_the_loss_of_the_last_piece_is_noticed),
+    (ReceivedStream, "piece", without_order, weather),
+    (ReceivedStream, "piece", with_repeats, weather),
+    (ReceivedStream, "flush", never_asks, weather),
+    (ReceivedStream, "beat", never_notices_the_end, claims.test_the_loss_of_the_last_piece_is_noticed),
     (
-        Receiving, "_add", joins_what_is_left,
+        ReceivedStream, "_add", joins_what_is_left,
         claims.test_a_hole_that_nobody_fills_is_skipped_to_the_next_packet,
     ),
-    (Receiving, "_put_off", never_put_off, claims.test_many_that_wait_for_the_same_ask_little),
-    (Receiving, "_spread", all_at_once, claims.test_one_asks_and_one_answers_for_all),
-    (Receiving, "asked", nobody_else_answers, claims.test_any_member_that_has_a_piece_may_answer),
+    (ReceivedStream, "_put_off", never_put_off, claims.test_many_that_wait_for_the_same_ask_little),
+    (ReceivedStream, "_spread", all_at_once, claims.test_one_asks_and_one_answers_for_all),
+    (ReceivedStream, "asked", nobody_else_answers, claims.test_any_member_that_has_a_piece_may_answer),
     (
-        Receiving, "piece", stores_everything,
+        ReceivedStream, "piece", stores_everything,
         claims.test_pieces_far_ahead_are_not_stored_and_come_later,
     ),
-    (Receiving, "fresh", always, claims.test_a_replayed_ask_is_not_answered_again),
+    (ReceivedStream, "fresh", always, claims.test_a_replayed_ask_is_not_answered_again),
     (
         Multicast, "reached", reached_for_ever,
         claims.test_a_site_reaches_those_who_said_lately_that_they_hear_it,
     ),
     (Bucket, "take", without_limit, claims.test_repairs_keep_to_their_rate),
-    (Sending, "_let_go", keeps_all, claims.test_the_sender_keeps_no_more_than_its_limit),
+    (SentStream, "_let_go", keeps_all, claims.test_the_sender_keeps_no_more_than_its_limit),
 ]  # fmt: skip
 
 

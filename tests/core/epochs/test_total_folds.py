@@ -17,7 +17,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.raft import LEADER
 from ordercast.core.epochs.records import Anew, Caught, Folded, MemberRecord
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VotersLog
 from ordercast.forest.forest import Forest
 from ordercast.model.epochs import (

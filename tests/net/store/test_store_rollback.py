@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from ordercast.core.epochs.records import EpochOpened, Folded, Kept
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Nothing
 from ordercast.model.messages import DeliveredBatch, Key, MessageId, Placed

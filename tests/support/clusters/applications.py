@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, NotInMajority, UnknownGroup
 from ordercast.model.messages import DeliveredBatch

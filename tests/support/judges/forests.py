@@ -6,7 +6,7 @@ them."""
 from collections.abc import Mapping
 
 from ordercast.forest.forest import Forest
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import GroupTable, Site
 
 

@@ -17,7 +17,7 @@ from ordercast.core.epochs.missed_messages import Missed
 from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Confirmed
-from ordercast.core.epochs.returning import Agreed, Rollback
+from ordercast.core.epochs.tail import Agreed, Rollback
 from ordercast.core.own_messages import OwnMessages
 from ordercast.core.stability.plain import Plain
 from ordercast.model.groups import Group, Site

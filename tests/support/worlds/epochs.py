@@ -20,7 +20,7 @@ from ordercast.core.epochs.records import (
     MemberBox,
     MemberRecord,
 )
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metagroups import build_metagroups

@@ -25,7 +25,7 @@ from ordercast.core.epochs.records import (
     MemberBox,
     MemberRecord,
 )
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
 from ordercast.history.rows import BASE, EXCLUDED, OPEN, RETURNED, ROLLBACK, History

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ordercast.core.dissemination.receiving import Receiving
-from ordercast.core.dissemination.sending import Sending
+from ordercast.core.dissemination.received_stream import ReceivedStream
+from ordercast.core.dissemination.sent_stream import SentStream
 from ordercast.core.dissemination.settings import StreamLimits, StreamTimes
 from ordercast.model.groups import Site
 from ordercast.model.options import NEVER
@@ -37,8 +37,8 @@ class Multicast:
         self.limits = limits or StreamLimits()
         self.times = times or StreamTimes()
         self.counts: Counter[str] = Counter()
-        self.own = Sending(stream, self.limits, self.times, self.counts)
-        self.streams: dict[int, Receiving] = {}
+        self.own = SentStream(stream, self.limits, self.times, self.counts)
+        self.streams: dict[int, ReceivedStream] = {}
         self._of: dict[Site, int] = {}  # the stream of each origin
         self._reached: dict[Site, int] = {}  # until when a site counts as reached
         self._packets: list[tuple[Site, bytes]] = []
@@ -48,7 +48,7 @@ class Multicast:
 
     def renew(self, stream: int) -> None:
         """Begin a new stream for a new epoch: no site is reached by it so far."""
-        self.own = Sending(stream, self.limits, self.times, self.counts)
+        self.own = SentStream(stream, self.limits, self.times, self.counts)
         self._reached = {}
 
     def learn(self, origin: Site, stream: int, number: int) -> None:
@@ -57,7 +57,7 @@ class Multicast:
             return
         self.forget(origin)
         self._of[origin] = stream
-        self.streams[stream] = Receiving(
+        self.streams[stream] = ReceivedStream(
             self.site, origin, stream, number, self.limits, self.times, self.counts
         )
 

@@ -40,7 +40,7 @@ from ordercast.core.epochs.records import (
     joined,
     nothing,
 )
-from ordercast.core.epochs.returning import tail_of
+from ordercast.core.epochs.tail import tail_of
 from ordercast.core.epochs.silence.hearing import Hearing
 from ordercast.core.epochs.sources import Sources
 from ordercast.core.epochs.streams.closings import ClosingReports

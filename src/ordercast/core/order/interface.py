@@ -176,7 +176,7 @@ class ProtocolInfo:
     causal: bool = True
     exclude: bool = True  # an epoch goes on without a failed site, or a failed origin outside
     direct: bool = False  # `make` makes a DirectOrdering
-    headers: bool = False  # `make` makes a HeadOrdering (`core.heads`)
+    headers: bool = False  # `make` makes a HeadOrdering (`core.passed_headers`)
     local: bool = False  # its tree changes beside the site that comes or goes, and nowhere else
 
 

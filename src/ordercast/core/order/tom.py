@@ -27,7 +27,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from ordercast.core.claims import check_addressed, check_close, check_whole
-from ordercast.core.heads import HeadEnvironment
+from ordercast.core.passed_headers import HeadEnvironment
 from ordercast.core.order.bodies import EarlyBodies, name_of
 from ordercast.core.order.interface import CLOSING, Environment
 from ordercast.core.order.kept_states import TomState

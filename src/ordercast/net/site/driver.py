@@ -19,7 +19,7 @@ from typing import Concatenate, ParamSpec, Protocol, runtime_checkable
 
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open

@@ -22,7 +22,7 @@ from ordercast.core.epochs.records import (
     Kept,
     MemberRecord,
 )
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit

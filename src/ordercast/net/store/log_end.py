@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Placed
 

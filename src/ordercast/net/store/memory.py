@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import Error, Forgotten
 from ordercast.model.groups import Group, Site
 from ordercast.model.histogram import Histogram

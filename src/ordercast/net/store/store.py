@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
-from ordercast.core.epochs.returning import Rollback
+from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.histogram import Histogram

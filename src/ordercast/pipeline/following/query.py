@@ -15,7 +15,7 @@ from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.lakes import appended_files, lake_stream
 from ordercast.pipeline.following.lent_batches import LentQuery
-from ordercast.pipeline.following.served import Left, PolledQuery, ServedFiles
+from ordercast.pipeline.following.polled_query import Left, PolledQuery, ServedFiles
 from ordercast.pipeline.following.tables import (
     as_history,
     as_one,

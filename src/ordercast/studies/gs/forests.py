@@ -12,7 +12,7 @@ from statistics import fmean, pstdev
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import measure
 from ordercast.forest.star import build_star
 from ordercast.model.groups import Group, GroupTable, Site

@@ -13,7 +13,7 @@ from ordercast.core.epochs.packing import pack_layout
 from ordercast.forest.balanced import build_balanced
 from ordercast.forest.forest import Forest, numbers_of, under_one_root
 from ordercast.forest.greedy import build_greedy
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.forest.tree import Tree

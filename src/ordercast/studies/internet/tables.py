@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.sim.chance import Chance

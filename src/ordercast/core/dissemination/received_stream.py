@@ -21,7 +21,7 @@ Holes: TypeAlias = tuple[tuple[int, int], ...]
 _WINDOW = 64  # how far behind the newest serial a control datagram may be
 
 
-class Receiving:
+class ReceivedStream:
     """`number` is the first piece that this site has to receive."""
 
     def __init__(

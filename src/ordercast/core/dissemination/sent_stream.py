@@ -12,7 +12,7 @@ from ordercast.model.options import NEVER
 from ordercast.wire.datagrams import Beat, Datagram, Piece
 
 
-class Sending:
+class SentStream:
     def __init__(
         self, stream: int, limits: StreamLimits, times: StreamTimes, counts: Counter[str]
     ) -> None:

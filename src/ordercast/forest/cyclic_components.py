@@ -11,7 +11,7 @@ k edges instead, and the search is linear in the memberships.
 
 from collections.abc import Iterator, Sequence
 
-from ordercast.forest.indexed import IndexedTable
+from ordercast.forest.indexed_table import IndexedTable
 from ordercast.model.groups import Group, GroupTable
 
 

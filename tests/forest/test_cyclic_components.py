@@ -4,7 +4,7 @@ from itertools import combinations
 
 from hypothesis import given, settings
 
-from ordercast.forest.cyclic import cyclic_components
+from ordercast.forest.cyclic_components import cyclic_components
 from ordercast.model.groups import GroupTable
 from support.cases.tables import random_table, tables
 
