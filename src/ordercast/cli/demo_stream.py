@@ -71,7 +71,7 @@ class DemoStream:
         self._failed: Error | None = None
         self._thread = threading.Thread(target=self._look, name="live audit", daemon=True)
         self._folder: Any = None
-        self._follower: Any = None
+        self._audit: Any = None
         self._appends = self._verdicts = self._alerts = self._judged = 0
 
     def start(self) -> None:
@@ -127,16 +127,16 @@ class DemoStream:
 
     def _append(self) -> None:
         from ordercast.net.export.lake_export import append
+        from ordercast.pipeline.following.checkpointed_audit import CheckpointedAudit
         from ordercast.pipeline.following.folder import GrowingFolder
-        from ordercast.pipeline.following.follower import Follower
 
         lake = self._directory / LAKE
         self._appends = append(self._directory, lake).append
         if self._folder is None:
-            self._folder, self._follower = GrowingFolder(lake), Follower(str(lake))
+            self._folder, self._audit = GrowingFolder(lake), CheckpointedAudit(str(lake))
         verdict = None
         for rows in self._folder.batches():
-            verdict = self._follower.take(self._follower.batch + 1, rows, self._folder.left)
+            verdict = self._audit.take(self._audit.batch + 1, rows, self._folder.left)
             self._alerts += len(verdict.alerts)
         if verdict is None:
             return

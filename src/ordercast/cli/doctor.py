@@ -232,8 +232,8 @@ def _store(cluster: "Cluster", directory: Path, site: str) -> Diagnosis | None:
     """Why the site would refuse its store, as it would say it."""
     from ordercast.model.errors import Error
     from ordercast.net.site.founding import require_as_before
-    from ordercast.net.store.start_check import require_startable
     from ordercast.net.store.places import cures, store_elsewhere
+    from ordercast.net.store.start_check import require_startable
 
     path = directory / f"{site}.db"
     if cluster.durability == "memory":

@@ -20,7 +20,6 @@ from msgspec import UNSET
 from ordercast.core import states
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
-from ordercast.core.passed_headers import HeadOrdering
 from ordercast.core.link import Link, LinkAlarms, Outgoing, Sends
 from ordercast.core.observation import Observation, observations
 from ordercast.core.order.interface import CLOSING, DirectOrdering
@@ -41,6 +40,7 @@ from ordercast.core.outbox import (
     typed,
 )
 from ordercast.core.own_messages import OwnMessages
+from ordercast.core.passed_headers import HeadOrdering
 from ordercast.core.producers import ProducerMarks
 from ordercast.core.retention import Held, PassedBatches
 from ordercast.core.senders import Senders

@@ -4,11 +4,11 @@ bound, and for whom its messages wait."""
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from ordercast.core.passed_headers import HeadOrdering
 from ordercast.core.link import Link
 from ordercast.core.order.bodies import EARLY_BODIES
 from ordercast.core.order.interface import DirectOrdering
 from ordercast.core.own_messages import OwnMessages
+from ordercast.core.passed_headers import HeadOrdering
 from ordercast.core.retention import PassedBatches
 from ordercast.core.stability.interface import Stability
 from ordercast.core.states import OPEN, EpochState

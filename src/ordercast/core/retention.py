@@ -48,7 +48,7 @@ class Held:
         self.mine = mine
         self.position = position
         self.size = len(entry.placed.batch.body)
-        self.pending = False  # its header has passed, and its body is missing (`core.passed_headers`)
+        self.pending = False  # its header has passed, and its body is missing
 
 
 class PassedBatches:

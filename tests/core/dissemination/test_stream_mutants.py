@@ -34,7 +34,9 @@ def never_asks(self: ReceivedStream, now: int, out: list[Datagram]) -> Any:
     return (), []
 
 
-def never_notices_the_end(_self: ReceivedStream, _now: int, _beat: Beat) -> tuple[list[bytes], bool]:
+def never_notices_the_end(
+    _self: ReceivedStream, _now: int, _beat: Beat
+) -> tuple[list[bytes], bool]:
     return [], True
 
 
@@ -92,14 +94,20 @@ MUTANTS: list[tuple[type, str, Callable[..., object], Callable[[], None]]] = [
     (ReceivedStream, "piece", without_order, weather),
     (ReceivedStream, "piece", with_repeats, weather),
     (ReceivedStream, "flush", never_asks, weather),
-    (ReceivedStream, "beat", never_notices_the_end, claims.test_the_loss_of_the_last_piece_is_noticed),
+    (
+        ReceivedStream, "beat", never_notices_the_end,
+        claims.test_the_loss_of_the_last_piece_is_noticed,
+    ),
     (
         ReceivedStream, "_add", joins_what_is_left,
         claims.test_a_hole_that_nobody_fills_is_skipped_to_the_next_packet,
     ),
     (ReceivedStream, "_put_off", never_put_off, claims.test_many_that_wait_for_the_same_ask_little),
     (ReceivedStream, "_spread", all_at_once, claims.test_one_asks_and_one_answers_for_all),
-    (ReceivedStream, "asked", nobody_else_answers, claims.test_any_member_that_has_a_piece_may_answer),
+    (
+        ReceivedStream, "asked", nobody_else_answers,
+        claims.test_any_member_that_has_a_piece_may_answer,
+    ),
     (
         ReceivedStream, "piece", stores_everything,
         claims.test_pieces_far_ahead_are_not_stored_and_come_later,

@@ -13,9 +13,9 @@ from ordercast.core.epochs.admission import (
     BATCH_BYTES,
     Admission,
     Origin,
+    PlaceInLine,
     RequestName,
     Reservation,
-    Turn,
 )
 from ordercast.model.envelope import Envelope, HeaderRun, unpack_body
 from ordercast.model.errors import ConfigError, NotInMajority, TooLarge, UnknownGroup, WindowFull
@@ -143,7 +143,7 @@ class Model:
         self.sent: list[tuple[str, int, bytes, int]] = []  # group, seq, payload, size
         self.last: dict[str, int] = {}
         self.granted = Counter[str]()
-        self.line: list[Turn] = []
+        self.line: list[PlaceInLine] = []
         self.followed: object = around.lasts
 
     def fits(self, messages: int, size: int) -> bool:
@@ -193,7 +193,7 @@ class Run:
 
     def step(self) -> None:
         steps = {
-            self.one: 5, self.many: 3, self.hand_over: 4, self.settle: 3, self.stand: 1,
+            self.one: 5, self.many: 3, self.hand_over: 4, self.count_joined: 3, self.stand: 1,
             self.grant: 3, self.leave: 1, self.take_turn: 3, self.shut: 0.5, self.freeze: 0.5,
             self.change: 1, self.lag: 0.5,
         }  # fmt: skip
@@ -310,7 +310,7 @@ class Run:
         for group, _, payload in flat:
             self.order.remove((group, payload))
 
-    def settle(self) -> None:
+    def count_joined(self) -> None:
         left = len(self.around.accepted) - self.around.stable
         self.around.stable += self.rng.randint(0, left)
 
@@ -323,13 +323,13 @@ class Run:
     def grant(self) -> None:
         expected = []
         if self.around.is_open and self.model.followed is self.around.lasts:
-            for turn in self.model.line:
-                if turn.granted:
+            for in_line in self.model.line:
+                if in_line.granted:
                     continue
-                if not self.model.fits(turn.messages, turn.size):
+                if not self.model.fits(in_line.messages, in_line.size):
                     break
-                expected.append(turn)
-                self.model.granted.update(messages=turn.messages, bytes=turn.size)
+                expected.append(in_line)
+                self.model.granted.update(messages=in_line.messages, bytes=in_line.size)
         assert self.admission.grant() == expected
         self.met["granted"] += len(expected)
 
@@ -337,45 +337,45 @@ class Run:
         if self.model.line and self.rng.random() < 0.5:
             self.ungrant(self.rng.choice(self.model.line))
 
-    def ungrant(self, turn: Turn) -> None:
-        self.give_back(turn)
-        self.model.line.remove(turn)
-        self.admission.leave_line(turn)
+    def ungrant(self, in_line: PlaceInLine) -> None:
+        self.give_back(in_line)
+        self.model.line.remove(in_line)
+        self.admission.leave_line(in_line)
 
-    def give_back(self, turn: Turn) -> None:
-        if turn.granted:
-            self.model.granted.update(messages=-turn.messages, bytes=-turn.size)
+    def give_back(self, in_line: PlaceInLine) -> None:
+        if in_line.granted:
+            self.model.granted.update(messages=-in_line.messages, bytes=-in_line.size)
 
     def take_turn(self) -> None:
-        turn = next((turn for turn in self.model.line if turn.granted), None)
-        if turn is None:
+        in_line = next((in_line for in_line in self.model.line if in_line.granted), None)
+        if in_line is None:
             return
-        payloads = [self.payload()[:50] for _ in range(turn.messages)]
+        payloads = [self.payload()[:50] for _ in range(in_line.messages)]
         self.now += 1
         self.around.times.update(dict.fromkeys(payloads, self.now))
         group = self.rng.choice(GROUPS)
-        alone = turn.messages == 1
+        alone = in_line.messages == 1
         ready = self.model.followed is self.around.lasts and self.around.is_open
         if not ready:
-            self.give_back(turn)
+            self.give_back(in_line)
         try:
             if alone:
-                seq = self.admission.reserve(group, payloads[0], self.now, turn=turn)
+                seq = self.admission.reserve(group, payloads[0], self.now, in_line=in_line)
             else:
-                seq = self.admission.reserve_batch(group, payloads, None, self.now, turn=turn)
+                seq = self.admission.reserve_batch(group, payloads, None, self.now, in_line=in_line)
         except (UnknownGroup, NotInMajority):
             if not ready:
-                self.model.granted.update(messages=turn.messages, bytes=turn.size)
-            self.ungrant(turn)
+                self.model.granted.update(messages=in_line.messages, bytes=in_line.size)
+            self.ungrant(in_line)
             return
         assert bool(seq) is ready
         if seq:
             self.sent(True, seq, group, payloads, 0 if alone else PER_MESSAGE)
-            self.ungrant(turn)
+            self.ungrant(in_line)
             self.met["took its turn"] += 1
         else:
-            assert turn in self.model.line
-            assert not turn.granted
+            assert in_line in self.model.line
+            assert not in_line.granted
 
     def shut(self) -> None:
         """Only a change of the layout opens or closes a site."""
@@ -485,18 +485,18 @@ def test_headers_wait_until_the_cluster_is_founded() -> None:
     assert admission.reserve_batch("alpha", [b"x"], None, 1, extras) == 0
     assert admission.reserve_listed(LIST, [b"x"], None, 1, extras)[1] == 0
     assert admission.reserve("alpha", b"plain", 1) == 1
-    turn = admission.stand_in_line(1, 10 + extras.size)
-    assert admission.grant() == [turn]
-    assert admission.reserve("alpha", b"x", 1, extras, turn=turn) == 0
-    assert not turn.granted, "another may have the room meanwhile"
+    in_line = admission.stand_in_line(1, 10 + extras.size)
+    assert admission.grant() == [in_line]
+    assert admission.reserve("alpha", b"x", 1, extras, in_line=in_line) == 0
+    assert not in_line.granted, "another may have the room meanwhile"
     around.count, around.features = 1, (HEADERS,)
-    assert admission.grant() == [turn]
-    assert admission.reserve("alpha", b"x", 1, extras, turn=turn) == 2
-    admission.leave_line(turn)
-    turn = admission.stand_in_line(1, 10 + extras.size)
+    assert admission.grant() == [in_line]
+    assert admission.reserve("alpha", b"x", 1, extras, in_line=in_line) == 2
+    admission.leave_line(in_line)
+    in_line = admission.stand_in_line(1, 10 + extras.size)
     around.features = ()  # or it was founded by an older release
     with pytest.raises(ConfigError, match="does not use them yet"):
-        admission.reserve("alpha", b"x", 1, extras, turn=turn)
+        admission.reserve("alpha", b"x", 1, extras, in_line=in_line)
 
 
 def test_a_batch_larger_than_the_window_goes_alone_and_is_not_overtaken() -> None:
@@ -504,15 +504,15 @@ def test_a_batch_larger_than_the_window_goes_alone_and_is_not_overtaken() -> Non
     admission = Admission(cast(Origin, around))
     assert admission.reserve("alpha", b"x") == 1
     assert admission.reserve_batch("alpha", [b"y"] * 5) == 0
-    turn = admission.stand_in_line(5, 100)
+    in_line = admission.stand_in_line(5, 100)
     assert admission.grant() == []
     assert admission.reserve("beta", b"z") == 0, "nobody overtakes it"
     admission.hand_over(0)
     assert admission.grant() == []
     around.stable = 1
-    assert admission.grant() == [turn]
-    assert admission.reserve_batch("alpha", [b"y"] * 5, turn=turn) == 6
-    admission.leave_line(turn)
+    assert admission.grant() == [in_line]
+    assert admission.reserve_batch("alpha", [b"y"] * 5, in_line=in_line) == 6
+    admission.leave_line(in_line)
     assert admission.reserve("beta", b"z") == 0
     admission.hand_over(0)
     around.stable = 2

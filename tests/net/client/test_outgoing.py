@@ -74,7 +74,7 @@ class Sender:
                     self.outgoing.reached(frame.number, stage, frame.group, 100 * frame.number)
 
     def check(self) -> None:
-        self.outgoing.settle()
+        self.outgoing.count_joined()
         left = [sent for sent in self.outgoing.requests.values() if not sent.is_handed_over]
         count, size = sum(sent.count for sent in left), sum(sent.size for sent in left)
         assert self.outgoing._under_way == [count, size]

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from msgspec.structs import replace as changed
 
 from ordercast.core.engine import Engine
-from ordercast.core.epochs import absence, changes, exclusions, flush, past, returning
+from ordercast.core.epochs import absence, changes, exclusions, flush, past, tail
 from ordercast.core.epochs.exclusions import Exclusions
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.layout import Flushing, Layout
@@ -207,9 +207,9 @@ def the_past_is_delivered_before_open() -> Patches:
             for epoch, groups in self.fetched.items()
         }
         for epoch in {need[0] for need in told.needs} & set(member.engines):
-            tail = returning.tail_of(member.engines[epoch], epoch)
+            tail = tail.tail_of(member.engines[epoch], epoch)
             if self.tail is None:
-                member.delivering.extend(returning.agree(tail, counts, fetched, self.attempt).items)
+                member.delivering.extend(tail.agree(tail, counts, fetched, self.attempt).items)
 
     return [(Flusher, "_confirm", confirm)]
 
@@ -219,7 +219,7 @@ def the_past_is_not_in_key_order() -> Patches:
     def by_group(placed: Any) -> list[Placed]:
         return sorted(placed, key=lambda one: (one.batch.group, one.number))
 
-    return [(returning, "in_order", by_group)]
+    return [(tail, "in_order", by_group)]
 
 
 # --- frozen groups --------------------------------------------------------------------------------
@@ -244,12 +244,12 @@ def anybody_settles_a_frozen_group() -> Patches:
     return [(absence, "_frozen", frozen)]
 
 
-# --- returning ------------------------------------------------------------------------------------
+# --- tail ------------------------------------------------------------------------------------
 
 
 @mutant
 def rollback_is_one_short() -> Patches:
-    plain = returning.agree
+    plain = tail.agree
 
     def agree(*args: Any) -> Agreed:
         agreed = plain(*args)
@@ -266,7 +266,7 @@ def rollback_is_one_short() -> Patches:
 
 @mutant
 def rollback_is_one_too_many() -> Patches:
-    plain = returning.agree
+    plain = tail.agree
 
     def agree(tail: Any, counts: Any, fetched: Any, attempt: int) -> Agreed:
         agreed = plain(tail, counts, fetched, attempt)
@@ -292,7 +292,7 @@ def rollback_is_one_too_many() -> Patches:
 @mutant
 def the_tail_is_kept() -> Patches:
     """Who returns keeps all of its log."""
-    plain = returning.agree
+    plain = tail.agree
 
     def agree(tail: Any, counts: Any, fetched: Any, attempt: int) -> Agreed:
         most = {

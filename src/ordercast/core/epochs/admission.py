@@ -119,7 +119,7 @@ class _Packed(Reservation):
         return self._body
 
 
-class Turn:
+class PlaceInLine:
     """A place in line for so many messages and bytes. Once `granted`, the room is the holder's
     until it leaves the line."""
 
@@ -182,8 +182,8 @@ class Admission:
         self._lists: dict[Group, tuple[Site, ...]] = {}  # the members of implicit groups
         self.requested: dict[RequestName, SeqRange] = {}  # clients' requests in the queue
         self._messages = self._bytes = 0  # reserved and not accepted
-        self._granted_messages = self._granted_bytes = 0  # room of turns in line
-        self._line: deque[Turn] = deque()
+        self._granted_messages = self._granted_bytes = 0  # room of those in line
+        self._line: deque[PlaceInLine] = deque()
         self._quick: _Quick | None = None
         self._unstable = (0, 0)  # messages and bytes of the window, when room was last looked for
         self._is_quick = limits.message_bytes >= BATCH_BYTES  # else each size is checked
@@ -207,7 +207,7 @@ class Admission:
         quick.append(payload)
         return seq
 
-    def settle(self) -> None:
+    def count_joined(self) -> None:
         """Count the messages that have joined. The next message is checked in full."""
         quick = self._quick
         if quick is not None:
@@ -225,14 +225,14 @@ class Admission:
         sent_ns: int = 0,
         extras: Extras = NO_EXTRAS,
         *,
-        turn: Turn | None = None,
+        in_line: PlaceInLine | None = None,
     ) -> int:
         """The seq of a message to a named group. 0: there is no room now, or others wait for room.
         `sent_ns`: the time. Messages that join a batch later have the time of its first one.
-        `turn`: the sender was granted this room in line; with 0 it goes on waiting there. Raises an
-        Error if the message can go nowhere."""
+        `in_line`: the sender was granted this room in line; with 0 it goes on waiting there.
+        Raises an Error if the message can go nowhere."""
         if self._quick is not None:
-            self.settle()
+            self.count_joined()
         if HEADERS not in self._origin.layout.features:
             sent_ns, extras = 0, self._told(extras)
         if group not in self._last:
@@ -242,7 +242,7 @@ class Admission:
         if group in self._frozen:
             self._origin.domain(group, ())  # raises if there is none
         size = len(payload) + PER_MESSAGE + extras.size
-        if not self._admits(1, size, turn, extras):
+        if not self._admits(1, size, in_line, extras):
             return 0
         seq = self._last[group] = self._last[group] + 1
         batch = self._filling.get(group)
@@ -258,13 +258,13 @@ class Admission:
         batch.join(payload, size, extras)
         self._messages += 1
         self._bytes += size
-        if self._is_quick and not self._line and turn is None:
+        if self._is_quick and not self._line and in_line is None:
             self._quicken(batch, group, seq)  # one has joined: there may be many more
         return seq
 
     def _quicken(self, batch: Reservation, group: Group, seq: int) -> None:
         """How many messages may still join this batch. The number only shrinks when a waiting
-        sender is given room, and then `settle` has ended this."""
+        sender is given room, and then `count_joined` has ended this."""
         unstable, unstable_bytes = self._unstable
         messages = self._most_messages - unstable - self._granted_messages - self._messages
         size = self._most_bytes - unstable_bytes - self._granted_bytes - self._bytes
@@ -278,10 +278,10 @@ class Admission:
         sent_ns: int = 0,
         extras: Extras = NO_EXTRAS,
         *,
-        turn: Turn | None = None,
+        in_line: PlaceInLine | None = None,
     ) -> int:
         """The last seq of a batch that is ordered as one. In all else as `reserve`."""
-        self.settle()
+        self.count_joined()
         if HEADERS not in self._origin.layout.features:
             sent_ns, extras = 0, self._told(extras)
         size = batch_bytes(payloads, self._message_bytes, extras)
@@ -292,7 +292,7 @@ class Admission:
         if request is not None:
             require_ticket(self._origin.layout, group, *request)
         batch = Reservation(group, (), 0, payloads, size, sent_ns, extras, request)
-        return self._reserve(self._last, batch, turn, extras)
+        return self._reserve(self._last, batch, in_line, extras)
 
     def reserve_listed(
         self,
@@ -302,11 +302,11 @@ class Admission:
         sent_ns: int = 0,
         extras: Extras = NO_EXTRAS,
         *,
-        turn: Turn | None = None,
+        in_line: PlaceInLine | None = None,
     ) -> tuple[Group, int]:
         """As `reserve_batch`, for listed sites. Returns the name of their group, and the last
         seq."""
-        self.settle()
+        self.count_joined()
         if HEADERS not in self._origin.layout.features:
             sent_ns, extras = 0, self._told(extras)
         size = batch_bytes(payloads, self._message_bytes, extras)
@@ -320,7 +320,7 @@ class Admission:
         if request is not None:
             require_ticket(self._origin.layout, group, *request)
         batch = Reservation(group, members, 0, payloads, size, sent_ns, extras, request)
-        return group, self._reserve(self._last_listed, batch, turn, extras)
+        return group, self._reserve(self._last_listed, batch, in_line, extras)
 
     def _begin(self, last: dict[Group, int], group: Group, members: tuple[Site, ...]) -> None:
         """Look up the last seq of the group, before the first message of this run to it."""
@@ -329,10 +329,14 @@ class Admission:
         last[group] = self._window.next_seq(group) - 1
 
     def _reserve(
-        self, last: dict[Group, int], batch: Reservation, turn: Turn | None, extras: Extras
+        self,
+        last: dict[Group, int],
+        batch: Reservation,
+        in_line: PlaceInLine | None,
+        extras: Extras,
     ) -> int:
         count, group = len(batch.payloads), batch.group
-        if not self._admits(count, batch.size, turn, extras):
+        if not self._admits(count, batch.size, in_line, extras):
             return 0
         if self._causal:
             self._filling.clear()
@@ -355,7 +359,9 @@ class Admission:
         """Whether it is known which features the cluster was founded with."""
         return self._origin.layout.count > 0
 
-    def _admits(self, messages: int, size: int, turn: Turn | None, extras: Extras) -> bool:
+    def _admits(
+        self, messages: int, size: int, in_line: PlaceInLine | None, extras: Extras
+    ) -> bool:
         """Whether there is room and nobody in line, or the room was granted in line. No seq is
         given while the site is closed, or before `follow` has looked at a new layout; nor, with
         headers, before the cluster is founded."""
@@ -363,11 +369,11 @@ class Admission:
             self._window.require_past()
         current = self._followed is self._origin.layout.lasts  # as `_is_current`
         ready = current and self.open() and (not extras.headers or self.founded)
-        if turn is None:
+        if in_line is None:
             return ready and not self._line and self._has_room(messages, size)
         if not ready:
-            self._take_back(turn)
-        return turn.granted
+            self._take_back(in_line)
+        return in_line.granted
 
     def _is_current(self) -> bool:
         """Whether `follow` has looked at this layout."""
@@ -402,38 +408,38 @@ class Admission:
 
     # --- the line ---------------------------------------------------------------------------------
 
-    def stand_in_line(self, messages: int, size: int) -> Turn:
+    def stand_in_line(self, messages: int, size: int) -> PlaceInLine:
         """Wait for so much room. `grant` says when it is there."""
-        self.settle()  # nobody overtakes it
-        turn = Turn(messages, size)
-        self._line.append(turn)
-        return turn
+        self.count_joined()  # nobody overtakes it
+        in_line = PlaceInLine(messages, size)
+        self._line.append(in_line)
+        return in_line
 
-    def leave_line(self, turn: Turn) -> None:
+    def leave_line(self, in_line: PlaceInLine) -> None:
         """The room that was granted is reserved now, or not needed any more."""
-        self._line.remove(turn)
-        self._take_back(turn)
+        self._line.remove(in_line)
+        self._take_back(in_line)
 
-    def _take_back(self, turn: Turn) -> None:
-        if turn.granted:
-            turn.granted = False
-            self._granted_messages -= turn.messages
-            self._granted_bytes -= turn.size
+    def _take_back(self, in_line: PlaceInLine) -> None:
+        if in_line.granted:
+            in_line.granted = False
+            self._granted_messages -= in_line.messages
+            self._granted_bytes -= in_line.size
 
-    def grant(self) -> list[Turn]:
+    def grant(self) -> list[PlaceInLine]:
         """Grant room to those in line, the first ones first. Returns those that get it now."""
-        granted: list[Turn] = []
+        granted: list[PlaceInLine] = []
         if not self._line or not self._is_current() or not self.open():
             return granted
-        for turn in self._line:
-            if turn.granted:
+        for in_line in self._line:
+            if in_line.granted:
                 continue  # its sender is about to leave the line
-            if not self._has_room(turn.messages, turn.size):
+            if not self._has_room(in_line.messages, in_line.size):
                 break
-            turn.granted = True
-            granted.append(turn)
-            self._granted_messages += turn.messages
-            self._granted_bytes += turn.size
+            in_line.granted = True
+            granted.append(in_line)
+            self._granted_messages += in_line.messages
+            self._granted_bytes += in_line.size
         return granted
 
     # --- accepting --------------------------------------------------------------------------------
@@ -442,7 +448,7 @@ class Admission:
         """Accept the reservations. Returns the clients' requests among them, and False if this site
         has no room to order one of them (call this again soon)."""
         if self._quick is not None:
-            self.settle()
+            self.count_joined()
         admitted: list[AdmittedRequest] = []
         if not self.queue:
             return admitted, True
@@ -512,7 +518,7 @@ class Admission:
     def follow(self) -> dict[Group, int]:
         """The layout has changed. Returns the first seq that no epoch takes, for each group that is
         gone, or was gone in between. The reservations of such a group are dropped."""
-        self.settle()
+        self.count_joined()
         layout = self._origin.layout
         is_open = self.open()
         if self._is_current() and self._domains is layout.domains and self._was_open is is_open:
@@ -580,13 +586,13 @@ class Admission:
     @property
     def messages(self) -> int:
         """How many messages are reserved and not accepted."""
-        self.settle()
+        self.count_joined()
         return self._messages
 
     @property
     def bytes(self) -> int:
         if self._quick is not None:
-            self.settle()
+            self.count_joined()
         return self._bytes
 
     def numbers(self, group: Group) -> bool:
@@ -596,14 +602,14 @@ class Admission:
     def last_seq(self, group: Group) -> int | None:
         """The seq of the last message to the group. Later ones were refused, perhaps in an earlier
         run. None: not known yet."""
-        self.settle()
+        self.count_joined()
         if self._goes_on(group, self._lists.get(group, ())) is None:
             return None
         return self._last_of(group, self._last.get(group) or self._last_listed.get(group, 0))
 
     def last_seqs(self) -> dict[Group, int]:
         """The seq of the last message to each group that was sent to in this run."""
-        self.settle()
+        self.count_joined()
         last = {**self._last, **self._last_listed}
         return {group: self._last_of(group, seq) for group, seq in last.items()}
 

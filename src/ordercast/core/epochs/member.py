@@ -40,11 +40,11 @@ from ordercast.core.epochs.records import (
     joined,
     nothing,
 )
-from ordercast.core.epochs.tail import tail_of
 from ordercast.core.epochs.silence.hearing import Hearing
 from ordercast.core.epochs.sources import Sources
 from ordercast.core.epochs.streams.closings import ClosingReports
 from ordercast.core.epochs.streams.tickets import require_ticket
+from ordercast.core.epochs.tail import tail_of
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes

@@ -27,7 +27,6 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from ordercast.core.claims import check_addressed, check_close, check_whole
-from ordercast.core.passed_headers import HeadEnvironment
 from ordercast.core.order.bodies import EarlyBodies, name_of
 from ordercast.core.order.interface import CLOSING, Environment
 from ordercast.core.order.kept_states import TomState
@@ -39,6 +38,7 @@ from ordercast.core.outbox import (
     by_stream,
     stream_seqs,
 )
+from ordercast.core.passed_headers import HeadEnvironment
 from ordercast.core.retention import Held
 from ordercast.core.structure import Structure
 from ordercast.model.errors import ConfigError, PeerMistake

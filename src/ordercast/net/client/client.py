@@ -242,7 +242,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
 
     async def _close(self) -> None:
         self._closed = True
-        self._outgoing.settle()  # nothing joins any more
+        self._outgoing.count_joined()  # nothing joins any more
         if self._giving_up is not None:
             self._giving_up.cancel()
         if self._link is not None:
@@ -762,7 +762,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             if isinstance(told, NamedSubscription):
                 told.told(frame)
         elif isinstance(frame, Targets):
-            self._outgoing.settle()  # perhaps a group is gone
+            self._outgoing.count_joined()  # perhaps a group is gone
             self._targets.update(frame)
         elif isinstance(frame, GroupMarks):
             self._outgoing.take_marks(frame.marks)

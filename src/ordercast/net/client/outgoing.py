@@ -37,7 +37,7 @@ Target = tuple[Group, tuple[Site, ...], tuple[Group, ...]]
 
 class _Quick:
     """A request that small messages of this turn may join without being looked at one by one: so
-    many, of so many bytes. What they take is counted when `ClientOutgoing.settle` ends it."""
+    many, of so many bytes. What they take is counted when `ClientOutgoing.count_joined` ends it."""
 
     __slots__ = ("append", "group", "index", "last", "left", "room", "sent")
 
@@ -120,7 +120,7 @@ class ClientOutgoing:
         quick.append(payload)
         return ClientReceipt(quick.sent, index)
 
-    def settle(self) -> None:
+    def count_joined(self) -> None:
         """Count what has joined. Called before anything that looks at the counts."""
         quick = self._quick
         if quick is not None:
@@ -148,7 +148,7 @@ class ClientOutgoing:
     ) -> ClientReceipt:
         """Room has been taken for it. Payloads of one turn to one target go together; with causal
         order only while nothing is sent to another one in between."""
-        self.settle()
+        self.count_joined()
         sent = None if whole else self._filling.get(target)
         if sent is None or sent.count >= self._batch_messages or sent.size + size > _BATCH_BYTES:
             sent = self._begin(target)
@@ -223,7 +223,7 @@ class ClientOutgoing:
             )
 
     def _begin(self, target: Target) -> ClientRequest:
-        self.settle()
+        self.count_joined()
         if not self._uncut:
             asyncio.get_running_loop().call_soon(self._cut)
         if self._causal:
@@ -234,7 +234,7 @@ class ClientOutgoing:
         return sent
 
     def _cut(self) -> None:
-        self.settle()
+        self.count_joined()
         uncut, self._uncut = self._uncut, []
         self._filling.clear()
         for sent in uncut:
@@ -291,7 +291,7 @@ class ClientOutgoing:
         )
 
     def _fits(self, count: int, size: int) -> bool:
-        self.settle()
+        self.count_joined()
         if not self._under_way[0]:
             return True
         messages, room = self._left()
@@ -376,7 +376,7 @@ class ClientOutgoing:
         self._count_answered()
 
     def rejected(self, number: int, error: Exception) -> None:
-        self.settle()
+        self.count_joined()
         sent = self.requests.pop(number, None)
         if sent is not None:
             self._let_go(sent)
@@ -429,7 +429,7 @@ class ClientOutgoing:
 
     def unaccepted(self) -> str:
         """How many messages are not accepted, per target."""
-        self.settle()
+        self.count_joined()
         left: dict[str, int] = {}
         for sent in self.requests.values():
             if not sent.stage:
@@ -446,7 +446,7 @@ class ClientOutgoing:
         self._message_bytes = welcome.served.message_bytes
         self._causal = welcome.served.causal
         self._produces, self.takes_ids = welcome.produces, welcome.takes_ids
-        self.settle()
+        self.count_joined()
         self.tells_times = welcome.tells_times
         self._takes_stamps = welcome.takes_stamps
         self.take_marks(welcome.marks)
@@ -486,7 +486,7 @@ class ClientOutgoing:
 
     def fail(self, error: Error, *, for_good: bool) -> None:
         """Nobody answers. What is not accepted is given up; the rest may still be heard of."""
-        self.settle()
+        self.count_joined()
         for sent in list(self.requests.values()):
             if not sent.stage:
                 self.rejected(sent.number, _unknown(error))

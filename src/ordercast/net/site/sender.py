@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import time_ns
 
 from ordercast.core.batches import NO_EXTRAS, PER_MESSAGE, Extras, as_bytes, extras_of
-from ordercast.core.epochs.admission import BATCH_BYTES, RequestName, Turn
+from ordercast.core.epochs.admission import BATCH_BYTES, PlaceInLine, RequestName
 from ordercast.core.epochs.member import Member
 from ordercast.model.arguments import plain, require_names
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
@@ -44,7 +44,7 @@ class SiteSender:
         self._stages = stages
         self._wake = wake
         self._permits = permits
-        self._line: dict[Turn, asyncio.Future[None]] = {}
+        self._line: dict[PlaceInLine, asyncio.Future[None]] = {}
         self._not_ready: list[asyncio.Future[None]] = []
         self._closed: str | None = None
 
@@ -66,8 +66,8 @@ class SiteSender:
         if not seq:
             payload = bytes(payload)  # the caller may change its own while this waits
 
-            def reserve(turn: Turn) -> int:
-                return self.admission.reserve(group, payload, time_ns(), extras, turn=turn)
+            def reserve(in_line: PlaceInLine) -> int:
+                return self.admission.reserve(group, payload, time_ns(), extras, in_line=in_line)
 
             seq = await self._in_line(reserve, (payload,), extras, group)
         self._wake()
@@ -134,9 +134,9 @@ class SiteSender:
             await asyncio.sleep(0)
         self.require_open(group, subject)
 
-        def reserve(turn: Turn | None = None) -> int:
+        def reserve(in_line: PlaceInLine | None = None) -> int:
             now = time_ns()
-            return self.admission.reserve_batch(group, batch, request, now, extras, turn=turn)
+            return self.admission.reserve_batch(group, batch, request, now, extras, in_line=in_line)
 
         seq = reserve() or await self._in_line(reserve, batch, extras, group, subject)
         self._wake()
@@ -165,9 +165,11 @@ class SiteSender:
         group, seq = admission.reserve_listed(sites, batch, request, time_ns(), extras)
         if not seq:
 
-            def reserve(turn: Turn) -> int:
+            def reserve(in_line: PlaceInLine) -> int:
                 now = time_ns()
-                return admission.reserve_listed(sites, batch, request, now, extras, turn=turn)[1]
+                return admission.reserve_listed(
+                    sites, batch, request, now, extras, in_line=in_line
+                )[1]
 
             seq = await self._in_line(reserve, batch, extras, EVERY, subject)
         self._wake()
@@ -238,18 +240,18 @@ class SiteSender:
         """Wait for room in line, and reserve it. A sender that is cancelled, or has lost its grant
         meanwhile, has reserved nothing, and its room goes to the next in line."""
         size = sum(map(len, payloads)) + PER_MESSAGE * (len(payloads) + 1) + extras.size
-        turn = self.admission.stand_in_line(len(payloads), size)
+        in_line = self.admission.stand_in_line(len(payloads), size)
         loop = asyncio.get_running_loop()
         try:
             while True:
-                granted = self._line[turn] = loop.create_future()
+                granted = self._line[in_line] = loop.create_future()
                 await granted
                 self._permits.require(subject or self._permits.own, SEND, group)
-                if seq := reserve(turn=turn):
+                if seq := reserve(in_line=in_line):
                     return seq
         finally:
-            del self._line[turn]
-            self.admission.leave_line(turn)
+            del self._line[in_line]
+            self.admission.leave_line(in_line)
             self.grant()
 
     def _look(self) -> None:
@@ -267,8 +269,8 @@ class SiteSender:
         if self._presence.hopeless:
             self._fail_line(NotInMajority(self._presence.why_not() or ""))
             return
-        for turn in self.admission.grant():
-            granted = self._line[turn]
+        for in_line in self.admission.grant():
+            granted = self._line[in_line]
             if not granted.done():  # else its sender was cancelled, and is about to leave
                 granted.set_result(None)
 
@@ -278,7 +280,7 @@ class SiteSender:
                 granted.set_exception(type(error)(str(error)))
 
     def close(self, why: str) -> None:
-        self.admission.settle()  # nothing joins any more
+        self.admission.count_joined()  # nothing joins any more
         self._closed = why
         self._fail_line(Error(why))
         self._look()

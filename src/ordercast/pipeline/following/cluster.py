@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.pipeline.following.checkpointed_audit import CheckpointedAudit
 from ordercast.pipeline.following.figures_in_process import OnFigures, WindowFigures
 from ordercast.pipeline.following.folder import GrowingFolder
-from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.verdicts import LiveVerdict
 
 
@@ -28,19 +28,19 @@ def follow_stores(
     lake and its checkpoint go together. `figures` and `on_figures`: as in `follow_folder`."""
     look()
     folder: GrowingFolder
-    follower = Follower(
+    audit = CheckpointedAudit(
         str(lake.resolve()), checkpoint, patience=patience, window=window,
         read_again=lambda: folder.read_again(),
     )  # fmt: skip
-    folder = GrowingFolder(lake, follower.left)
-    made = None if figures is None else WindowFigures(figures, on_figures, follower.figures)
-    if follower.batch >= 0:
-        yield follower.verdict
+    folder = GrowingFolder(lake, audit.left)
+    made = None if figures is None else WindowFigures(figures, on_figures, audit.figures)
+    if audit.batch >= 0:
+        yield audit.verdict
     while True:
         for rows in folder.batches():
-            yield follower.take(
-                follower.batch + 1, rows, folder.left,
-                b"" if made is None else made.take(follower.batch + 1, rows),
+            yield audit.take(
+                audit.batch + 1, rows, folder.left,
+                b"" if made is None else made.take(audit.batch + 1, rows),
             )  # fmt: skip
         if once:
             return

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ordercast.check.live import PATIENCE, WINDOW
+from ordercast.pipeline.following.checkpointed_audit import CheckpointedAudit
 from ordercast.pipeline.following.figures_in_process import OnFigures, WindowFigures
 from ordercast.pipeline.following.folder import GrowingFolder
-from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.verdicts import LiveVerdict
 
 EVERY_S = 1.0
@@ -28,24 +28,24 @@ def follow_folder(
     are there now. If the checkpoint has a verdict, that is the first. `figures`: a folder for live
     figures. `on_figures` is called whenever windows close."""
     # An event that was late is in its file by now, and is read first.
-    follower = Follower(
+    audit = CheckpointedAudit(
         str(history.resolve()), checkpoint, patience=patience, window=window,
         read_again=lambda: folder.read_again(),
     )  # fmt: skip
-    folder = GrowingFolder(history, follower.left)
-    made = None if figures is None else WindowFigures(figures, on_figures, follower.figures)
-    told = follower.batch >= 0
+    folder = GrowingFolder(history, audit.left)
+    made = None if figures is None else WindowFigures(figures, on_figures, audit.figures)
+    told = audit.batch >= 0
     if told:
-        yield follower.verdict
+        yield audit.verdict
     while True:
         for rows in folder.batches():
-            yield follower.take(
-                follower.batch + 1, rows, folder.left,
-                b"" if made is None else made.take(follower.batch + 1, rows),
+            yield audit.take(
+                audit.batch + 1, rows, folder.left,
+                b"" if made is None else made.take(audit.batch + 1, rows),
             )  # fmt: skip
             told = True
         if once:
             if not told:
-                yield follower.verdict
+                yield audit.verdict
             return
         time.sleep(every_s)

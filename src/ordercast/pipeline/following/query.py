@@ -11,8 +11,8 @@ from ordercast.history.lake import appends_in, read_lake
 from ordercast.history.rows import History
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.following.checkpointed_audit import CheckpointedAudit
 from ordercast.pipeline.following.folder import GrowingFolder
-from ordercast.pipeline.following.follower import Follower
 from ordercast.pipeline.following.lakes import appended_files, lake_stream
 from ordercast.pipeline.following.lent_batches import LentQuery
 from ordercast.pipeline.following.polled_query import Left, PolledQuery, ServedFiles
@@ -74,9 +74,9 @@ class FollowQuery:
     """A running live audit. `verdict` is the last one; `alerts` are all alerts since the start."""
 
     def __init__(
-        self, follower: Follower, files: FilesRead | None, on_verdict: OnVerdict | None
+        self, audit: CheckpointedAudit, files: FilesRead | None, on_verdict: OnVerdict | None
     ) -> None:
-        self._follower = follower
+        self._audit = audit
         self._files = files
         self._on_verdict = on_verdict
         self._verdicts: queue.Queue[LiveVerdict] = queue.Queue()
@@ -84,7 +84,7 @@ class FollowQuery:
         self._query: Any = None
         self._mistake: ConfigError | None = None  # a wrong value in a batch, in our words
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self.verdict = follower.verdict
+        self.verdict = audit.verdict
         self.alerts: list[Alert] = []
 
     def verdicts(self) -> Iterator[LiveVerdict]:
@@ -116,7 +116,7 @@ class FollowQuery:
             self._scratch.cleanup()
 
     def _take(self, frame: "DataFrame", batch: int) -> None:
-        if batch == self._follower.batch:
+        if batch == self._audit.batch:
             return  # the checkpoint had it before Spark recorded it
         try:
             self._require_next(batch)
@@ -133,7 +133,7 @@ class FollowQuery:
     def _require_next(self, batch: int) -> None:
         """Raise ConfigError if batches are missing. Spark repeats at most the last batch; if its
         offsets are lost, other rows come under the numbers of earlier batches."""
-        kept = self._follower.batch
+        kept = self._audit.batch
         if batch != kept + 1:
             raise ConfigError(
                 f"batch {batch} of the query comes after batch {kept} of the checkpoint: Spark's"
@@ -144,7 +144,7 @@ class FollowQuery:
         for name, own in self._first.tables().items():
             getattr(rows, name).extend(own)
         self._first = History()
-        self.verdict = self._follower.take(batch, rows, left)
+        self.verdict = self._audit.take(batch, rows, left)
         self.alerts += self.verdict.alerts
         self._verdicts.put(self.verdict)
         if self._on_verdict is not None:
@@ -152,22 +152,22 @@ class FollowQuery:
 
     def _read_first(self, fixed: dict[str, "DataFrame"]) -> None:
         """The tables that are no streams; they come with the first batch."""
-        if fixed and self._follower.batch < 0:
+        if fixed and self._audit.batch < 0:
             self._first = as_history(as_one(fixed).toArrow())
 
     def _poll(self, files: GrowingFolder | ServedFiles, every_s: float, once: bool) -> None:
         """Without a query of Spark: this process makes the batches."""
-        checkpoint = self._follower.checkpoint
+        checkpoint = self._audit.checkpoint
         if checkpoint is not None and checkpoint.query.exists():
             raise ConfigError(
                 f"{checkpoint.query}: is of a streaming query, which cannot go on over Spark"
                 " Connect: choose another checkpoint"
             )
-        if self._follower.batch >= 0:
+        if self._audit.batch >= 0:
             self._verdicts.put(self.verdict)  # the one that was kept
         self._query = PolledQuery(
             files.batches,
-            lambda rows: self._judge(self._follower.batch + 1, rows, files.left),
+            lambda rows: self._judge(self._audit.batch + 1, rows, files.left),
             every_s,
             once,
         )
@@ -179,7 +179,7 @@ class FollowQuery:
         place = self._offsets(served)
         if place is not None:
             writer = writer.option("checkpointLocation", str(place))
-        if self._follower.batch >= 0:
+        if self._audit.batch >= 0:
             self._verdicts.put(self.verdict)  # the one that was kept
         if served:
             self._query = LentQuery(rows.sparkSession, writer, self._take)
@@ -189,14 +189,14 @@ class FollowQuery:
     def _offsets(self, served: bool) -> Path | None:
         """Where Spark keeps the offsets of its query. A server does so among its own files; None:
         it has a folder for as long as the query runs."""
-        checkpoint = self._follower.checkpoint
+        checkpoint = self._audit.checkpoint
         if checkpoint is None and served:
             return None
         if checkpoint is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="ordercast-follow-")
             return Path(self._scratch.name)
         place = checkpoint.query.resolve()
-        if not served and self._follower.batch >= 0 and not place.exists():
+        if not served and self._audit.batch >= 0 and not place.exists():
             raise ConfigError(f"{place}: is missing: the checkpoint is not one of Spark's")
         return place
 
@@ -234,7 +234,7 @@ def follow(
     if history is None:
         streams, fixed = _divided(given)
         query = FollowQuery(
-            Follower("tables", place, patience=patience, window=window), None, on_verdict
+            CheckpointedAudit("tables", place, patience=patience, window=window), None, on_verdict
         )
         query._read_first(fixed)
         query._start(as_one(streams), every_s, once)
@@ -242,13 +242,13 @@ def follow(
     name = str(history) if "://" in str(history) else str(Path(history).resolve())
     files = None if "://" in name else FilesRead(Path(name))
     again = None if files is None else files.read_again
-    follower = Follower(name, place, patience=patience, window=window, read_again=again)
-    query = FollowQuery(follower, files, on_verdict)
+    audit = CheckpointedAudit(name, place, patience=patience, window=window, read_again=again)
+    query = FollowQuery(audit, files, on_verdict)
     if is_connect(spark):
-        query._poll(_polled(spark, name, files, follower), every_s, once)
+        query._poll(_polled(spark, name, files, audit), every_s, once)
         return query
     if files is not None:
-        files.left = follower.left
+        files.left = audit.left
     query._start(_rows_of(spark, name), every_s, once)
     return query
 
@@ -265,12 +265,12 @@ def _divided(
 
 
 def _polled(
-    spark: "SparkSession", history: str, read: FilesRead | None, follower: Follower
+    spark: "SparkSession", history: str, read: FilesRead | None, audit: CheckpointedAudit
 ) -> GrowingFolder | ServedFiles:
     """A folder, or a lake, is read here; of a URI the server knows the files."""
     if read is None:
-        return ServedFiles(spark, history, follower.left)
-    folder = GrowingFolder(Path(history), follower.left)
+        return ServedFiles(spark, history, audit.left)
+    folder = GrowingFolder(Path(history), audit.left)
     read.left = folder.left
     return folder
 

@@ -11,7 +11,7 @@ from ordercast.pipeline.following.verdicts import LiveVerdict, verdict_of
 ReadAgain = Callable[[], Iterable[History]]
 
 
-class Follower:
+class CheckpointedAudit:
     """Takes batches by number. A batch that was taken before, and kept, changes nothing."""
 
     def __init__(
