@@ -6,8 +6,8 @@ The closed forms are written here again, apart from those that the figures show
 
 import pytest
 
-from ordercast.studies.stab.tracking import Setting, track
-from ordercast.studies.stab.tree import parse_tree
+from ordercast.sim.rounds.tracking import Setting, track
+from ordercast.sim.rounds.tree import parse_tree
 
 HEIGHT = 5
 TABLE_3 = {

@@ -3,8 +3,8 @@
 import pytest
 
 from ordercast.core.stability.rounds import RoundPaths
-from ordercast.studies.stab.tracking import Setting, Tracked, track
-from ordercast.studies.stab.tree import TreeShape, parse_tree
+from ordercast.sim.rounds.tracking import Setting, Tracked, track
+from ordercast.sim.rounds.tree import TreeShape, parse_tree
 from support.worlds.stability_rounds import EVERYONE, Group, b_ary, lock_step
 
 COMPLETE = [(2, 2), (2, 5), (3, 3), (4, 4)]  # b, p

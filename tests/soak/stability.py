@@ -2,9 +2,9 @@
 arrives and rounds begin before others end; then on the tree network, with data and lost copies."""
 
 from ordercast.core.stability.protocols import PROTOCOLS
-from ordercast.studies.stab.tracking import LINKS, PLACEMENTS, Setting, track
+from ordercast.sim.rounds.tracking import LINKS, PLACEMENTS, Setting, track
+from ordercast.sim.rounds.tree import parse_random_tree
 from ordercast.studies.stab.traffic import DataLoad, measure_load
-from ordercast.studies.stab.tree import parse_random_tree
 from support.worlds.stability_rounds import Chaos
 from tools.soak.campaign import Outcome
 

@@ -24,7 +24,7 @@ from ordercast.net.export.lake_export import append
 from ordercast.pipeline import parse_spec, sweep
 from ordercast.pipeline.sweeps.results import read_results
 from ordercast.studies import reproduce
-from ordercast.web import papers
+from ordercast.studies.paper_listing import PaperListing
 from support.cases.small_graphs import small_graphs
 from support.harness.browser import browsing, listen
 from support.harness.spark_cluster import spark_cluster
@@ -229,12 +229,12 @@ def judge_figures(folder: Path, here: Path, told: Any) -> None:
         assert f'<img src="{name}.png"' in page
     for finding in (*first.findings, *third.findings):
         assert f'class="mark {finding.verdict}"' in page
-    shown = {one["name"]: one for one in papers.listed(folder)["papers"]}  # on the web page
+    shown = {one["name"]: one for one in PaperListing(folder).listed()["papers"]}  # on the web page
     said = [finding["measured"] for finding in shown["gs-graph1"]["findings"]]
     assert said == [finding.measured for finding in first.findings]
     assert shown["gs-graph1"]["figure"]
     assert "36 runs" in shown["gs-graph1"]["run"]
-    assert papers.figure(folder, "gs-graph1") == folder / "gs-graph1.png"
+    assert PaperListing(folder).figure("gs-graph1") == folder / "gs-graph1.png"
     assert not shown["gs-graph2"]["findings"]
     look_at(folder / "index.html")
 

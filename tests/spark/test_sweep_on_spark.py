@@ -20,7 +20,7 @@ from ordercast.history.reader import read_history
 from ordercast.pipeline.grids import SweepResult, sweep
 from ordercast.pipeline.sweeps import rounds, workers
 from ordercast.pipeline.sweeps.spec import parse_spec
-from ordercast.pipeline.sweeps.subject import Measured
+from ordercast.pipeline.sweeps.swept_verb import Measured
 from ordercast.pipeline.sweeps.tasks import Point, tasks_of
 from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 

@@ -10,7 +10,8 @@ import ordercast.studies
 from ordercast.cli import main
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.sweeps.results import ResultRow, Results
-from ordercast.pipeline.sweeps.subject import subject_of
+from ordercast.pipeline.sweeps.stability_rounds import tracked
+from ordercast.pipeline.sweeps.swept_verb import swept_verb
 from ordercast.studies.catalogue import CATALOGUE, named
 from ordercast.studies.facts import Section, summary
 from ordercast.studies.fits import correlation
@@ -33,7 +34,6 @@ from ordercast.studies.reproduction import (
     Finding,
     judged,
 )
-from ordercast.studies.stab.rounds import tracked
 
 DOCUMENTED = [
     "gs-table1", "gs-table2", "gs-graph1", "gs-graph2", "gs-graph3", "gs-graph4", "gs-graph5",
@@ -119,9 +119,9 @@ def test_every_point_is_one_that_a_sweep_could_have(name: str, quick: bool) -> N
     for config in points:
         drawn = {k: v for k, v in config.items() if k not in own}
         for option, value in drawn.items():
-            subject_of(verb).options[option].notation.check(value, name, no_file)
+            swept_verb(verb).options[option].notation.check(value, name, no_file)
         if drawn and set(drawn) != {"sites"}:  # a tree of its own, and one group
-            subject_of(verb).check(drawn, no_file)
+            swept_verb(verb).check(drawn, no_file)
         if "members" in config and drawn:
             assert tracked(drawn).shape.n == config["members"]
 

@@ -14,6 +14,7 @@ from ordercast.cli.dashboard import parse_line
 from ordercast.model.errors import ConfigError, Error
 from ordercast.net.client.destinations import LocalDestination
 from ordercast.net.cluster.certificates import write_certificates
+from ordercast.studies.paper_listing import PaperListing
 from ordercast.web.access import POLICY, Access
 from ordercast.web.app import Dashboard, make_app
 from ordercast.web.controls import Controls
@@ -28,7 +29,8 @@ SMALL = """ordercast sim '{"groups":{"alpha":["a","b"],"beta":["b","c"]}}' --mes
 
 
 def dashboard(token: str = "") -> Dashboard:
-    return Dashboard("<b>&amp; 'quoted'", Access(local=True, secure=False, token=token), parse_line)
+    access = Access(local=True, secure=False, token=token)
+    return Dashboard("<b>&amp; 'quoted'", access, parse_line, papers=PaperListing(None))
 
 
 @pytest.fixture(scope="module")

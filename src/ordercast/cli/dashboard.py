@@ -27,6 +27,7 @@ from ordercast.sim.options import configure
 
 if TYPE_CHECKING:
     from ordercast.net.client.destinations import Destination
+    from ordercast.studies.paper_listing import PaperListing
     from ordercast.web.app import Dashboard
 
 DESCRIPTION = """\
@@ -115,15 +116,15 @@ def run(args: argparse.Namespace) -> int:
     return GOOD
 
 
-def _papers(folder: str | None) -> Path | None:
-    from ordercast.web.papers import has_reproductions
+def _papers(folder: str | None) -> "PaperListing":
+    from ordercast.studies.paper_listing import PaperListing, has_reproductions
 
     found = Path(folder or "out")
     if has_reproductions(found):
-        return found
+        return PaperListing(found)
     if folder is not None:
         raise ConfigError(f"--papers {folder}: 'ordercast reproduce' has written nothing there")
-    return None
+    return PaperListing(None)
 
 
 def require_web() -> None:

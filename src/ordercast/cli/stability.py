@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ordercast.cli.command import GOOD, UsageError, add_options, print_json
 from ordercast.cli.progress_line import ProgressLine
-from ordercast.studies.stab.rounds import DEFAULT_TREE, TABLE
-from ordercast.studies.stab.tracking import PLACEMENTS, Setting, Tracked, track
-from ordercast.studies.stab.tree import TreeShape, parse_random_tree, parse_tree
-from ordercast.studies.stab.vectors import numpy
+from ordercast.pipeline.sweeps.stability_rounds import DEFAULT_TREE, TABLE
+from ordercast.sim.rounds.tracking import PLACEMENTS, Setting, Tracked, track
+from ordercast.sim.rounds.tree import TreeShape, parse_random_tree, parse_tree
+from ordercast.sim.rounds.vectors import numpy
 
 DESCRIPTION = """\
 Run one round of a stability protocol in a group whose members sit at the nodes of a

@@ -28,7 +28,7 @@ from ordercast.pipeline.sweeps.results import (
 from ordercast.pipeline.sweeps.rounds import Progress, Progressed, Runner, run_points
 from ordercast.pipeline.sweeps.spec import SweepSpec, read_spec
 from ordercast.pipeline.sweeps.store import HISTORY, RunStore
-from ordercast.pipeline.sweeps.subject import Experiment, subject_of
+from ordercast.pipeline.sweeps.swept_verb import Experiment, swept_verb
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
 from ordercast.pipeline.sweeps.workers import on_spark, partitions_for
 
@@ -201,10 +201,10 @@ def run_sweep(
 def points_of(spec: SweepSpec) -> list[Point]:
     """The grid; a combination that cannot work is a point that fails, unless they all do."""
     points = []
-    subject = subject_of(spec.verb)
+    verb = swept_verb(spec.verb)
     for config in spec.configs():
         try:
-            subject.check(config, spec.read)
+            verb.check(config, spec.read)
         except ConfigError as error:
             points.append(Point.of(config, str(error)))
         else:
@@ -215,7 +215,7 @@ def points_of(spec: SweepSpec) -> list[Point]:
 
 
 def experiment_of(spec: SweepSpec) -> Experiment:
-    return subject_of(spec.verb).experiment(spec.files, spec.seconds, spec.history)
+    return swept_verb(spec.verb).experiment(spec.files, spec.seconds, spec.history)
 
 
 def _identity(spec: SweepSpec) -> dict[str, Any]:

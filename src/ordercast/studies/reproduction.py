@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import Precision
-from ordercast.pipeline.sweeps.subject import Experiment
+from ordercast.pipeline.sweeps.swept_verb import Experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

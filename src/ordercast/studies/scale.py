@@ -20,7 +20,7 @@ from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import Precision
-from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table, drawing_of
 from ordercast.studies.figures import (
     COLOURS,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -27,7 +27,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.sim.trace.assembly import trace_of_history
 from ordercast.sim.trace.space_time import STYLE as DIAGRAM
 from ordercast.sim.trace.trace import Trace
-from ordercast.web import pages, papers, planner, runs
+from ordercast.web import pages, planner, runs
 from ordercast.web.access import COOKIE, Access, PageGuard
 from ordercast.web.answers import Handler, answers, body_of, text_of
 from ordercast.web.cluster_routes import cluster_routes
@@ -45,6 +45,16 @@ _DIAGRAMS = Response(DIAGRAM + FOREST + EPOCHS + WITNESS, media_type="text/css")
 MOST_ROWS = 1_000_000
 
 
+class Papers(Protocol):
+    """The papers and their reproductions, where the page gets them from."""
+
+    def listed(self) -> dict[str, Any]:
+        """All of them, for the page as JSON."""
+
+    def figure(self, name: str) -> Path:
+        """The file of a figure. Raises ConfigError if there is no such figure."""
+
+
 @dataclass
 class Dashboard:
     """What a server shows. `subject`: what it was started with, for people."""
@@ -57,13 +67,14 @@ class Dashboard:
     collect: Callable[[], History] | None = None  # the stores of the cluster as a history
     controls: Controls | None = None  # None: the page only looks
     groups: str = ""  # the groups of the subject, for the planner
-    papers: Path | None = None  # where 'ordercast reproduce' has written
+    papers: Papers | None = None  # None: the page shows no papers
     figures: StreamFigures | None = None  # of 'ordercast audit --follow --figures'
     making: PendingRun | None = None  # the run of the subject, which comes later
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)  # one computation at a time
 
     def shown(self) -> list[str]:
-        return [*(["cluster"] if self.sampler else []), "replay", "witness", "planner", "papers"]
+        first, last = ["cluster"] if self.sampler else [], ["papers"] if self.papers else []
+        return [*first, "replay", "witness", "planner", *last]
 
 
 def make_app(dashboard: Dashboard) -> Starlette:
@@ -235,14 +246,18 @@ def _planner_routes(dashboard: Dashboard) -> list[BaseRoute]:
 
 
 def _papers_routes(dashboard: Dashboard) -> list[BaseRoute]:
+    papers = dashboard.papers
+    if papers is None:
+        return []
+
     @answers
     async def listed(_request: Request) -> Response:
         async with dashboard.busy:
-            return JSONResponse(await in_thread(papers.listed, dashboard.papers))
+            return JSONResponse(await in_thread(papers.listed))
 
     @answers
     async def figure(request: Request) -> Response:
-        file = papers.figure(dashboard.papers, request.path_params["name"])
+        file = papers.figure(request.path_params["name"])
         return FileResponse(file, media_type="image/png")
 
     return [Route("/api/papers", listed), Route("/api/papers/{name}.png", figure)]

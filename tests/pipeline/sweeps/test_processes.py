@@ -17,7 +17,7 @@ from ordercast.cli import main
 from ordercast.pipeline import parse_spec, sweep
 from ordercast.pipeline.grids import experiment_of, points_of, run_sweep
 from ordercast.pipeline.sweeps.processes import on_processes
-from ordercast.pipeline.sweeps.subject import Measured
+from ordercast.pipeline.sweeps.swept_verb import Measured
 from ordercast.pipeline.sweeps.tasks import Point, tasks_of
 from ordercast.pipeline.sweeps.units import unit_of
 from support.harness.runners import here

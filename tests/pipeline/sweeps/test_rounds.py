@@ -18,7 +18,7 @@ from ordercast.pipeline.sweeps.results import read_results
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import SweepSpec, parse_spec, read_spec
 from ordercast.pipeline.sweeps.store import RunStore
-from ordercast.pipeline.sweeps.subject import subject_of
+from ordercast.pipeline.sweeps.swept_verb import swept_verb
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Task
 from support.harness.runners import here
 
@@ -121,7 +121,7 @@ def test_what_is_documented_is_what_is_measured(tmp_path: Path) -> None:
     plan, _ = run(PLAN.replace('"star"]', '"auto"]'), tmp_path / "plan")
     sim, _ = run(SIM, tmp_path / "sim")
     for verb, result in (("plan", plan), ("sim", sim)):
-        assert {row.measure for row in result.results.rows} == set(subject_of(verb).measures)
+        assert {row.measure for row in result.results.rows} == set(swept_verb(verb).measures)
 
 
 LIKE_SIM = """

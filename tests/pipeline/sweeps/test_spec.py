@@ -13,7 +13,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.pipeline.grids import points_of
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec, read_spec
 from ordercast.pipeline.sweeps.statistics import Precision
-from ordercast.pipeline.sweeps.subject import subject_of
+from ordercast.pipeline.sweeps.swept_verb import swept_verb
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "sweeps"
 PLAN = '[sweep]\nverb = "plan"\n[fixed]\ngroups = 4\nsites = 9\nsize = 3\n'
@@ -76,7 +76,7 @@ def test_every_option_of_the_verb_can_be_swept_or_is_said_to_be_elsewhere(
     module.arguments(parser)  # type: ignore[attr-defined]
     options = {action.dest for action in parser._actions if action.dest != "help"}
     drawn = set() if verb == "stability" else {"sites", "groups", "size", "spread", "sizes"}
-    assert options | drawn == set(subject_of(verb).options)
+    assert options | drawn == set(swept_verb(verb).options)
 
 
 MISTAKES = [
@@ -232,9 +232,9 @@ def test_the_page_names_every_measure_and_key() -> None:
     page = (EXAMPLES.parent.parent / "docs" / "sweeps.md").read_text(encoding="utf-8")
     told = page.replace("`…_p50`", "`latency_ms_p50`").replace("`…_p99`", "`latency_ms_p99`")
     names = {
-        *subject_of("plan").measures,
-        *subject_of("sim").measures,
-        *subject_of("stability").measures,
+        *swept_verb("plan").measures,
+        *swept_verb("sim").measures,
+        *swept_verb("stability").measures,
         "verb",
         "seed",
         "repeat",

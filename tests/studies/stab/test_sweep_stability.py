@@ -13,9 +13,10 @@ from ordercast.pipeline.grids import experiment_of, points_of, run_sweep
 from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats, parse_spec
-from ordercast.pipeline.sweeps.subject import subject_of
+from ordercast.pipeline.sweeps.swept_verb import swept_verb
 from ordercast.pipeline.sweeps.tasks import Point, tasks_of
 from ordercast.plan.canvas import save, style
+from ordercast.sim.rounds.tree import parse_tree
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.fits import ORDERS, order, power
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY, Spot
@@ -36,7 +37,6 @@ from ordercast.studies.stab.runs import (
     table_3,
     with_random_trees,
 )
-from ordercast.studies.stab.tree import parse_tree
 from support.harness.runners import here
 
 SWEEP = """
@@ -70,7 +70,7 @@ def test_a_grid_of_rounds_is_swept(tmp_path: Path) -> None:
     result = run_sweep(spec, points_of(spec), tmp_path, here(experiment_of(spec)))
     assert (result.ok, result.points, result.runs) == (True, 4, 12)
     measured = {row.measure for row in result.results.rows}
-    assert measured == set(subject_of("stability").measures)
+    assert measured == set(swept_verb("stability").measures)
     (row,) = result.results.where(
         measure="messages_on_hops", protocol="s_coordp", random_tree="n=60,b=3,p=3"
     )

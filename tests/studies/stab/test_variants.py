@@ -3,12 +3,12 @@
 import pytest
 
 from ordercast.pipeline.sweeps.results import ResultRow, Results
+from ordercast.sim.rounds.tracking import Setting, Tracked, track
+from ordercast.sim.rounds.tree import parse_tree
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED
 from ordercast.studies.stab.runs import S_FULL_DIST, variant_costs
 from ordercast.studies.stab.s_full_dist import StructuredFullDist
-from ordercast.studies.stab.tracking import Setting, Tracked, track
-from ordercast.studies.stab.tree import parse_tree
 from ordercast.studies.stab.variants import variants_findings
 
 SHAPE = parse_tree("n=85,b=4")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ordercast.pipeline.sweeps.subject import Experiment
+from ordercast.pipeline.sweeps.swept_verb import Experiment
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, perform
 
 

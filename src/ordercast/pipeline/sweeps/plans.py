@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ordercast.model.verb_options import Names, ReadFile, by_name
-from ordercast.pipeline.sweeps.subject import Config, Experiment, Measured, Measures, Subject
+from ordercast.pipeline.sweeps.swept_verb import Config, Experiment, Measured, Measures, SweptVerb
 from ordercast.pipeline.sweeps.tables import OPTIONS, table_like, table_of
 from ordercast.plan.advice import AUTO, Plan, advise, check_options
 from ordercast.plan.candidates import BUILDERS
@@ -74,7 +74,7 @@ def _experiment(files: Mapping[str, str], seconds: bool, _history: bool) -> Expe
     return PlanRun(files, seconds)
 
 
-SUBJECT = Subject(
+SWEPT_VERB = SweptVerb(
     options={**OPTIONS, **by_name(TABLE)},
     measures=(
         "domains", "cyclic", "memberships", "depth_mean", "depth_max", "extra_mean",

@@ -20,7 +20,7 @@ from typing import IO
 
 import msgspec
 
-from ordercast.pipeline.sweeps.subject import Experiment
+from ordercast.pipeline.sweeps.swept_verb import Experiment
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, failed, perform
 
 _LENGTH = struct.Struct(">Q")

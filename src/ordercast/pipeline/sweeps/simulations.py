@@ -11,7 +11,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from ordercast.model.verb_options import ReadFile, by_name
 from ordercast.pipeline.sweeps.histories import pack
-from ordercast.pipeline.sweeps.subject import Config, Measured, Measures, Subject
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures, SweptVerb
 from ordercast.pipeline.sweeps.tables import OPTIONS as DRAWN
 from ordercast.pipeline.sweeps.tables import table_like, table_of
 from ordercast.sim.config import SimConfig, check_config
@@ -95,7 +95,7 @@ def _check(config: Config, read: ReadFile) -> None:
     check_config(sim_config(config, table_like(config, read), read))
 
 
-SUBJECT = Subject(
+SWEPT_VERB = SweptVerb(
     options={**DRAWN, **by_name(TABLE)},
     measures=(
         "sent", "delivered", "frames_data", "frames_control", "frames_per_message",

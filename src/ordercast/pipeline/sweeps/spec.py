@@ -28,7 +28,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, require_keys, shown
 from ordercast.model.verb_options import VerbOption
 from ordercast.pipeline.sweeps.statistics import Precision
-from ordercast.pipeline.sweeps.subject import VERBS, Config, subject_of
+from ordercast.pipeline.sweeps.swept_verb import VERBS, Config, swept_verb
 
 MOST_POINTS = 100_000
 AT_LEAST, AT_MOST = 10, 1000  # runs of a point, when `until` does not say
@@ -116,7 +116,7 @@ def parse_spec(text: str, *, source: str) -> SweepSpec:
 
 
 def _check(spec: SweepSpec) -> None:
-    subject = subject_of(spec.verb)
+    verb = swept_verb(spec.verb)
     for option in spec.grid:
         if option in spec.fixed:
             raise ConfigError(f"{spec.source}: fixed.{option}: is in [grid] as well")
@@ -124,12 +124,12 @@ def _check(spec: SweepSpec) -> None:
     for option, values in spec.grid.items():
         points *= len(values)
         for value in values:
-            _check_value(subject.options[option], value, f"{spec.source}: grid", spec)
+            _check_value(verb.options[option], value, f"{spec.source}: grid", spec)
     for option, value in spec.fixed.items():
-        _check_value(subject.options[option], value, f"{spec.source}: fixed", spec)
+        _check_value(verb.options[option], value, f"{spec.source}: fixed", spec)
     if points > MOST_POINTS:
         raise ConfigError(f"{spec.source}: grid: {points:,} points are too many ({MOST_POINTS:,})")
-    if spec.history and not subject.has_history:
+    if spec.history and not verb.has_history:
         raise ConfigError(f"{spec.source}: sweep.history: only runs of 'sim' have a history")
 
 
@@ -167,7 +167,7 @@ def _repeats(sweep: Config, verb: str, where: str) -> Repeats:
 
 def _bound(piece: Config, verb: str, where: str) -> Precision:
     measure = piece.get("measure")
-    known = (*subject_of(verb).measures, "seconds")
+    known = (*swept_verb(verb).measures, "seconds")
     if not isinstance(measure, str) or measure not in known:
         hint = nearest(measure, known) if isinstance(measure, str) else ""
         raise ConfigError(f"{where}.measure: '{verb}' does not measure {shown(measure)}{hint}")
@@ -220,7 +220,7 @@ def _grid(data: Config, verb: str, where: str) -> dict[str, tuple[Any, ...]]:
 def _option_named(name: str, verb: str, where: str) -> str:
     """The option's name as it is used here: `on-failure` is `on_failure`."""
     plain = name.replace("-", "_")
-    options = subject_of(verb).options
+    options = swept_verb(verb).options
     why = options[plain].unswept if plain in options else _ELSEWHERE.get(plain, "")
     if why:
         raise ConfigError(f"{where}.{name}: is not swept: {why}")

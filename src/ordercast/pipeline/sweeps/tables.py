@@ -12,7 +12,7 @@ from typing import Any
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Site, parse_groups
 from ordercast.model.verb_options import Number, ReadFile, VerbOption, WholeNumber, Word, by_name
-from ordercast.pipeline.sweeps.subject import Config
+from ordercast.pipeline.sweeps.swept_verb import Config
 from ordercast.sim.chance import Chance
 
 SIZES = ("fixed", "exponential")

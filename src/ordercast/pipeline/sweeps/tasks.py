@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ordercast.model.errors import Error
-from ordercast.pipeline.sweeps.subject import Config, Experiment
+from ordercast.pipeline.sweeps.swept_verb import Config, Experiment
 
 _TOLD = 2000  # characters of an error
 

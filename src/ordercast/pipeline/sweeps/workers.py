@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ordercast.pipeline.session import slots
-from ordercast.pipeline.sweeps.subject import Experiment
+from ordercast.pipeline.sweeps.swept_verb import Experiment
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, failed, perform
 
 if TYPE_CHECKING:

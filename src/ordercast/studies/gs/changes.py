@@ -16,7 +16,7 @@ from ordercast.core.structure import Structure
 from ordercast.history.rows import OPEN
 from ordercast.model.groups import Site
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault

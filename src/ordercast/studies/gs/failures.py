@@ -17,7 +17,7 @@ from ordercast.core.structure import Structure
 from ordercast.history.rows import CRASH, EXCLUDED, RESTART, ROLLBACK, Event
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance

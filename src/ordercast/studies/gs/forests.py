@@ -16,7 +16,7 @@ from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.metrics import measure
 from ordercast.forest.star import build_star
 from ordercast.model.groups import Group, GroupTable, Site
-from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 
 # The constants of the point-to-point network in [GS] §4.1, those of `sim --network p2p`. The paper

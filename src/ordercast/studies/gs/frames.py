@@ -15,7 +15,7 @@ from ordercast.forest.metrics import measure
 from ordercast.model.groups import Group, GroupTable
 from ordercast.model.messages import MessageId
 from ordercast.model.options import MILLISECOND
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.message_costs import Overheard, PlannedSend, overhear

@@ -3,7 +3,7 @@
 Members send at random times to the groups of a drawn table, for about a second.
 """
 
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.studies.load_runs import run_at_rate
 

@@ -6,7 +6,7 @@ A change closes the epoch of its whole domain, and changes of one domain wait fo
 
 from ordercast.history.rows import OPEN
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault
 from ordercast.sim.networks import WanSpec

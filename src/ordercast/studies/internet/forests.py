@@ -19,7 +19,7 @@ from ordercast.forest.star import build_star
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import GroupTable
 from ordercast.model.limits import FOLDED_BYTES, KEY_PATH, VECTOR_ENTRIES
-from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.plan.advice import rank
 from ordercast.plan.objectives import evaluate, unit_rate
 from ordercast.plan.reasons import BYTES_OUTSIDE

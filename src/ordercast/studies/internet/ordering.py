@@ -7,7 +7,7 @@ through the whole domain.
 
 import time
 
-from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.sim.config import SimConfig
 from ordercast.sim.networks import WanSpec
 from ordercast.sim.result import SimResult

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.plan.colours import PALETTE
+from ordercast.sim.rounds.tree import parse_tree
 from ordercast.studies.figures import (
     GREY,
     draw_curve,
@@ -26,7 +27,6 @@ from ordercast.studies.stab.printed_values import (
     Formula,
 )
 from ordercast.studies.stab.runs import BUFFER, MEASURED_LIMIT
-from ordercast.studies.stab.tree import parse_tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,6 +8,7 @@ from math import log2
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.pipeline.sweeps.results import Results
+from ordercast.sim.rounds.tree import TreeShape, parse_tree
 from ordercast.studies.fits import order, power
 from ordercast.studies.reproduction import (
     MEASURED,
@@ -28,7 +29,6 @@ from ordercast.studies.stab.figures import (
 )
 from ordercast.studies.stab.printed_values import PROCESSED_BY_THE_FIRST, RATIOS, ROUNDS
 from ordercast.studies.stab.runs import BUFFER, MEASURED_LIMIT, RATE, STRUCTURED
-from ordercast.studies.stab.tree import TreeShape, parse_tree
 from ordercast.studies.wording import means
 
 ALIKE = 0.05  # of each other, at most: what still counts as almost identical

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ordercast.studies.stab.tree import TreeShape
+from ordercast.sim.rounds.tree import TreeShape
 
 Formula = Callable[[TreeShape], float]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ordercast.core.stability.protocols import part_named
 from ordercast.core.stability.rounds import RoundDue
 from ordercast.sim.chance import Chance, threshold
-from ordercast.studies.stab.tracking import (
+from ordercast.sim.rounds.tracking import (
     RoundMember,
     Setting,
     Unfinished,
@@ -23,11 +23,11 @@ from ordercast.studies.stab.tracking import (
     distances,
     paths_of,
 )
-from ordercast.studies.stab.tree_network import DATA, EVERYONE, START, Packet, TreeNetwork
-from ordercast.studies.stab.vectors import Received, Vectors, numpy
+from ordercast.sim.rounds.tree_network import DATA, EVERYONE, START, Packet, TreeNetwork
+from ordercast.sim.rounds.vectors import Received, Vectors, numpy
 
 if TYPE_CHECKING:
-    from ordercast.studies.stab.vectors import Vector
+    from ordercast.sim.rounds.vectors import Vector
 
 SECOND = 1_000_000_000
 MOST_SECONDS = 3_600  # of virtual time: a run that takes longer does not get anywhere

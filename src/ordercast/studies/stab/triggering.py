@@ -10,7 +10,7 @@ from functools import partial
 from statistics import fmean
 
 from ordercast.core.stability.trigger import Trigger
-from ordercast.studies.stab.tracking import Setting
+from ordercast.sim.rounds.tracking import Setting
 from ordercast.studies.stab.traffic import MOST_SECONDS, SECOND, DataLoad, DataTraffic, Sender
 
 

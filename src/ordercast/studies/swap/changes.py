@@ -12,7 +12,7 @@ from ordercast.core.order.arrow import ArrowSwap
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Site
 from ordercast.pipeline.sweeps.results import Results
-from ordercast.pipeline.sweeps.subject import Config, Measured, Measures
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault

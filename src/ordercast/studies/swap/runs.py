@@ -16,7 +16,7 @@ from ordercast.forest.forest import Forest
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.messages import MessageId
 from ordercast.model.options import MILLISECOND, SECOND
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.sim.chance import Chance
 from ordercast.sim.message_costs import Overheard, OverheardFrame, PlannedSend, overhear

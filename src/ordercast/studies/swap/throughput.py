@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.results import Results
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.studies.figures import (
     MARKERS,

@@ -14,7 +14,7 @@ from typing import Any
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.options import MILLISECOND
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import UNIFORM, draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance

@@ -10,7 +10,7 @@ from collections import Counter
 from statistics import fmean
 
 from ordercast.model.groups import GroupTable, Site
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import site_names
 from ordercast.sim.config import SimConfig
 from ordercast.sim.faults import Fault

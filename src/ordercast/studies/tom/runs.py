@@ -20,7 +20,7 @@ from ordercast.core.structure import Structure
 from ordercast.forest.metagroups import quotient
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.options import SECOND
-from ordercast.pipeline.sweeps.subject import Config, Measured
+from ordercast.pipeline.sweeps.swept_verb import Config, Measured
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 from ordercast.plan.advice import advise
 from ordercast.sim.chance import Chance

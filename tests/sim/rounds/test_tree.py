@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.model.errors import ConfigError
-from ordercast.studies.stab.tree import (
+from ordercast.sim.rounds.tree import (
     filled,
     near_complete,
     parse_random_tree,

@@ -29,9 +29,8 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.notation import require_known
 from ordercast.model.options import MILLISECOND
 from ordercast.sim.chance import Chance
-from ordercast.sim.wan import BUILT_IN
-from ordercast.studies.stab.tree import NetworkTree, TreeShape
-from ordercast.studies.stab.tree_network import (
+from ordercast.sim.rounds.tree import NetworkTree, TreeShape
+from ordercast.sim.rounds.tree_network import (
     ACK,
     EVERYONE,
     INFO,
@@ -40,10 +39,11 @@ from ordercast.studies.stab.tree_network import (
     Packet,
     TreeNetwork,
 )
-from ordercast.studies.stab.vectors import Received, Vectors, numpy
+from ordercast.sim.rounds.vectors import Received, Vectors, numpy
+from ordercast.sim.wan import BUILT_IN
 
 if TYPE_CHECKING:
-    from ordercast.studies.stab.vectors import Vector
+    from ordercast.sim.rounds.vectors import Vector
 
 PLACEMENTS = ("same", "shuffled")
 LINKS = ("lan", "wan", "wide")

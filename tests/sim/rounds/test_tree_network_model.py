@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import simpy
 
-from ordercast.studies.stab.tree import NetworkTree
-from ordercast.studies.stab.tree_network import DATA, EVERYONE, Packet, TreeNetwork
+from ordercast.sim.rounds.tree import NetworkTree
+from ordercast.sim.rounds.tree_network import DATA, EVERYONE, Packet, TreeNetwork
 
 Steps = Generator[Any, Any, None]
 Heard = list[tuple[int, int, int]]  # when, where, which message

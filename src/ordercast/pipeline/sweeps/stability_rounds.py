@@ -1,4 +1,4 @@
-"""Rounds of the stability protocols, for sweeps of `stability`: options, measures, one run."""
+"""Sweeps of `stability`: the options of a round, what is measured of it, and one run."""
 
 import time
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from ordercast.model.verb_options import (
     by_name,
     require_text,
 )
-from ordercast.pipeline.sweeps.subject import Config, Experiment, Measured, Measures, Subject
-from ordercast.studies.stab.tracking import (
+from ordercast.pipeline.sweeps.swept_verb import Config, Experiment, Measured, Measures, SweptVerb
+from ordercast.sim.rounds.tracking import (
     ARRAYS,
     KINDS,
     LINKS,
@@ -27,7 +27,7 @@ from ordercast.studies.stab.tracking import (
     Tracked,
     track,
 )
-from ordercast.studies.stab.tree import parse_random_tree, parse_tree
+from ordercast.sim.rounds.tree import parse_random_tree, parse_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _experiment(_files: Mapping[str, str], seconds: bool, _history: bool) -> Exp
     return StabilityRun(seconds)
 
 
-SUBJECT = Subject(
+SWEPT_VERB = SweptVerb(
     options=by_name(TABLE),
     measures=(
         "members", "height", "rtt_ms", "slowest_rtt_ms", "rounds", "messages_on_hops",

@@ -7,9 +7,9 @@ import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.model.errors import ConfigError
-from ordercast.studies.stab.tracking import Setting, Tracked, Unfinished, Unsafe, paths_of, track
-from ordercast.studies.stab.tree import TreeShape, near_complete, parse_random_tree, parse_tree
-from ordercast.studies.stab.vectors import Received, Vectors, numpy
+from ordercast.sim.rounds.tracking import Setting, Tracked, Unfinished, Unsafe, paths_of, track
+from ordercast.sim.rounds.tree import TreeShape, near_complete, parse_random_tree, parse_tree
+from ordercast.sim.rounds.vectors import Received, Vectors, numpy
 from support.mutants.stability import MUTANTS, parts_of
 
 SIZES = ("b=2,p=5,z=1", "b=3,p=5,z=1", "b=4,p=4,z=4")

@@ -1,5 +1,7 @@
-"""The Papers page: what each paper prints, and what its reproduction measured, if there is one."""
+"""The reproductions as a page lists them: what each paper prints, and what was measured, if it was
+run."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +10,24 @@ from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.facts import Section, sections_of, told_of
 
 
-def listed(folder: Path | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class PaperListing:
     """`folder`: where `ordercast reproduce` wrote, or None."""
-    return {
-        "folder": "" if folder is None else str(folder),
-        "papers": [_told(section, folder) for section in sections_of(folder, CATALOGUE)],
-    }
 
+    folder: Path | None
 
-def figure(folder: Path | None, name: str) -> Path:
-    """Only figures of the catalogue: a name leads to no other file."""
-    if folder is None or name not in CATALOGUE or not (folder / f"{name}.png").is_file():
-        raise ConfigError(f"there is no figure {name!r}")
-    return folder / f"{name}.png"
+    def listed(self) -> dict[str, Any]:
+        return {
+            "folder": "" if self.folder is None else str(self.folder),
+            "papers": [_told(each, self.folder) for each in sections_of(self.folder, CATALOGUE)],
+        }
+
+    def figure(self, name: str) -> Path:
+        """Only figures of the catalogue: a name leads to no other file."""
+        file = None if self.folder is None else self.folder / f"{name}.png"
+        if file is None or name not in CATALOGUE or not file.is_file():
+            raise ConfigError(f"there is no figure {name!r}")
+        return file
 
 
 def has_reproductions(folder: Path) -> bool:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ordercast.studies.stab.tree import NetworkTree, filled
-from ordercast.studies.stab.tree_network import (
+from ordercast.sim.rounds.tree import NetworkTree, filled
+from ordercast.sim.rounds.tree_network import (
     ACK,
     DATA,
     EVERYONE,

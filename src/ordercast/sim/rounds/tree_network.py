@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
 
-from ordercast.studies.stab.tree import NetworkTree
+from ordercast.sim.rounds.tree import NetworkTree
 
 EVERYONE = -1  # the target of a multicast
 START, ACK, INFO, DATA = range(4)  # kinds of messages that are counted apart

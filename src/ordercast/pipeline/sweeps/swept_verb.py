@@ -1,7 +1,6 @@
 """What a sweep can run: for each verb its options, its measures and its experiment.
 
-A verb is named by the import path of its subject and loaded when a spec asks for it. A subject may
-therefore live in a room above this one, and workers import it as the driver does.
+A verb is loaded when a spec asks for it, so that a sweep of one does not load the others.
 """
 
 import importlib
@@ -32,7 +31,7 @@ it is a function or a dataclass of a module, not something made on the spot."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SweptVerb:
     """A verb as a sweep sees it."""
 
     options: Mapping[str, VerbOption]
@@ -49,11 +48,10 @@ class Subject:
 VERBS: Mapping[str, str] = {
     "plan": "ordercast.pipeline.sweeps.plans",
     "sim": "ordercast.pipeline.sweeps.simulations",
-    "stability": "ordercast.studies.stab.rounds",
+    "stability": "ordercast.pipeline.sweeps.stability_rounds",
 }
 
 
-def subject_of(verb: str) -> Subject:
-    """The module's `SUBJECT`."""
-    subject: Subject = importlib.import_module(VERBS[verb]).SUBJECT
-    return subject
+def swept_verb(verb: str) -> SweptVerb:
+    found: SweptVerb = importlib.import_module(VERBS[verb]).SWEPT_VERB
+    return found
