@@ -6,9 +6,9 @@ import pytest
 
 from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.layout import Layout, first_layout
+from ordercast.core.epochs.log_tail import Tail, agree
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.streams.tickets import require_ticket
-from ordercast.core.epochs.tail import Tail, agree
 from ordercast.core.ids import IdWindow, id_mark
 from ordercast.core.producers import ProducerMarks, marks_in, positions_in
 from ordercast.model.epochs import (

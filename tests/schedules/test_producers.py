@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ordercast.core.engine import Engine
 from ordercast.core.epochs import absence, flush, member
-from ordercast.core.epochs.tail import Tail, tail_of
+from ordercast.core.epochs.log_tail import Tail, tail_of
 from ordercast.core.outbox import FoldedPast
 from ordercast.core.producers import ProducerMarks
 from ordercast.core.retention import Held, PassedBatches

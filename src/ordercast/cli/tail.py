@@ -146,7 +146,7 @@ def _is_opening(item: Any) -> bool:
 
 
 def _is_rollback(item: Any) -> bool:
-    from ordercast.core.epochs.tail import Rollback
+    from ordercast.core.epochs.log_tail import Rollback
 
     return isinstance(item, Rollback)
 

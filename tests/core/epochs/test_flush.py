@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.packing import pack_layout
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import NotInMajority
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.wire.epochs import Feed

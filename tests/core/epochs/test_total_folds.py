@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Build, Closing, Layout, first_layout
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.packing import pack_layout, unpack_layout
 from ordercast.core.epochs.raft import LEADER
 from ordercast.core.epochs.records import Anew, Caught, Folded, MemberRecord
-from ordercast.core.epochs.tail import Rollback
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VotersLog
 from ordercast.forest.forest import Forest
 from ordercast.model.epochs import (

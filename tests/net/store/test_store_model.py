@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import Anew, Filled, Folded, Kept, MemberRecord
-from ordercast.core.epochs.tail import Rollback
 from ordercast.core.epochs.voters_log import Ballot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Finish, Open

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.core.epochs.tail import Rollback
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.model.errors import StoreCorrupt
 from ordercast.model.messages import MessageId
 from ordercast.net.cluster.config import ReaderLimits, Retention

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import pytest
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened, Folded, Kept
-from ordercast.core.epochs.tail import Rollback
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Nothing
 from ordercast.model.messages import DeliveredBatch, Key, MessageId, Placed

@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, NotInMajority, UnknownGroup
 from ordercast.model.messages import DeliveredBatch

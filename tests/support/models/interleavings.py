@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ordercast.core.epochs.layout import first_layout
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import EpochOpened, MemberBox, MemberRecord
-from ordercast.core.epochs.tail import Rollback
 from ordercast.core.structure import Structure, Tellers
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error

@@ -9,15 +9,15 @@ from unittest.mock import patch
 from msgspec.structs import replace as changed
 
 from ordercast.core.engine import Engine
-from ordercast.core.epochs import absence, changes, exclusions, flush, past, tail
+from ordercast.core.epochs import absence, changes, exclusions, flush, log_tail, past
 from ordercast.core.epochs.exclusions import Exclusions
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.layout import Flushing, Layout
+from ordercast.core.epochs.log_tail import Agreed, Rollback
 from ordercast.core.epochs.missed_messages import Missed
 from ordercast.core.epochs.past import Chosen
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.records import Confirmed
-from ordercast.core.epochs.tail import Agreed, Rollback
 from ordercast.core.own_messages import OwnMessages
 from ordercast.core.stability.plain import Plain
 from ordercast.model.groups import Group, Site
@@ -207,9 +207,9 @@ def the_past_is_delivered_before_open() -> Patches:
             for epoch, groups in self.fetched.items()
         }
         for epoch in {need[0] for need in told.needs} & set(member.engines):
-            tail = tail.tail_of(member.engines[epoch], epoch)
+            tail = log_tail.tail_of(member.engines[epoch], epoch)
             if self.tail is None:
-                member.delivering.extend(tail.agree(tail, counts, fetched, self.attempt).items)
+                member.delivering.extend(log_tail.agree(tail, counts, fetched, self.attempt).items)
 
     return [(Flusher, "_confirm", confirm)]
 
@@ -219,7 +219,7 @@ def the_past_is_not_in_key_order() -> Patches:
     def by_group(placed: Any) -> list[Placed]:
         return sorted(placed, key=lambda one: (one.batch.group, one.number))
 
-    return [(tail, "in_order", by_group)]
+    return [(log_tail, "in_order", by_group)]
 
 
 # --- frozen groups --------------------------------------------------------------------------------
@@ -244,12 +244,12 @@ def anybody_settles_a_frozen_group() -> Patches:
     return [(absence, "_frozen", frozen)]
 
 
-# --- tail ------------------------------------------------------------------------------------
+# --- returning ------------------------------------------------------------------------------------
 
 
 @mutant
 def rollback_is_one_short() -> Patches:
-    plain = tail.agree
+    plain = log_tail.agree
 
     def agree(*args: Any) -> Agreed:
         agreed = plain(*args)
@@ -266,7 +266,7 @@ def rollback_is_one_short() -> Patches:
 
 @mutant
 def rollback_is_one_too_many() -> Patches:
-    plain = tail.agree
+    plain = log_tail.agree
 
     def agree(tail: Any, counts: Any, fetched: Any, attempt: int) -> Agreed:
         agreed = plain(tail, counts, fetched, attempt)
@@ -292,7 +292,7 @@ def rollback_is_one_too_many() -> Patches:
 @mutant
 def the_tail_is_kept() -> Patches:
     """Who returns keeps all of its log."""
-    plain = tail.agree
+    plain = log_tail.agree
 
     def agree(tail: Any, counts: Any, fetched: Any, attempt: int) -> Agreed:
         most = {

@@ -17,8 +17,8 @@ import msgspec
 
 from ordercast.check.report import check_history
 from ordercast.core.batches import packed_body
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.history.reader import read_history
 from ordercast.model.envelope import HeaderRun, unpack_body
 from ordercast.model.groups import Site

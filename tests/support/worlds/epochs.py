@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ordercast.core.epochs.layout import Layout, first_layout, nowhere
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import (
     Confirmed,
@@ -20,7 +21,6 @@ from ordercast.core.epochs.records import (
     MemberBox,
     MemberRecord,
 )
-from ordercast.core.epochs.tail import Rollback
 from ordercast.forest.forest import Forest
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metagroups import build_metagroups

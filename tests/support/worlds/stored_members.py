@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ordercast.check.report import check_history
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import (
     REFUSED,
@@ -25,7 +26,6 @@ from ordercast.core.epochs.records import (
     MemberBox,
     MemberRecord,
 )
-from ordercast.core.epochs.tail import Rollback
 from ordercast.history.digest import digest
 from ordercast.history.reader import read_history
 from ordercast.history.rows import BASE, EXCLUDED, OPEN, RETURNED, ROLLBACK, History

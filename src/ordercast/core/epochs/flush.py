@@ -14,11 +14,11 @@ from typing import Protocol
 from ordercast.core.claims import check_whole
 from ordercast.core.engine import Engine
 from ordercast.core.epochs.layout import Domain, Flushing, Layout
+from ordercast.core.epochs.log_tail import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.missed_messages import Missed, Shelf, packed
 from ordercast.core.epochs.records import Aside, Confirmed, Filled, MemberRecord, Shown, unasked
 from ordercast.core.epochs.slowness import Slowness
 from ordercast.core.epochs.streams.parts import ReportParts, joined_needs, log_in_parts
-from ordercast.core.epochs.tail import Tail, agree, last_number, tail_of
 from ordercast.core.epochs.window import Window, not_in_the_past
 from ordercast.core.outbox import EngineBox, StageReached
 from ordercast.model.epochs import Counts, EpochRecord, Flush, Lapse

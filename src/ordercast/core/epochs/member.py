@@ -20,6 +20,7 @@ from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.grant_edits import EpochSenders
 from ordercast.core.epochs.layout import Build, Domain, Layout, widened
+from ordercast.core.epochs.log_tail import tail_of
 from ordercast.core.epochs.manager import Manager
 from ordercast.core.epochs.raft import Raft, VotingTimes
 from ordercast.core.epochs.records import (
@@ -44,7 +45,6 @@ from ordercast.core.epochs.silence.hearing import Hearing
 from ordercast.core.epochs.sources import Sources
 from ordercast.core.epochs.streams.closings import ClosingReports
 from ordercast.core.epochs.streams.tickets import require_ticket
-from ordercast.core.epochs.tail import tail_of
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Protocol
 
 from ordercast.core.epochs.layout import Domain, Layout
+from ordercast.core.epochs.log_tail import Counted, Tail, reached
 from ordercast.core.epochs.records import Filled
-from ordercast.core.epochs.tail import Counted, Tail, reached
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import Placed
 

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, cast
 import msgspec
 
 from ordercast.core.epochs.layout import Domain, Layout, living
-from ordercast.core.epochs.tail import Rollback, Tail, last_number
+from ordercast.core.epochs.log_tail import Rollback, Tail, last_number
 from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot, VoterRecord
 from ordercast.core.outbox import Accepted, Checkpoint, Note, Outbox, Passed, Record
 from ordercast.core.producers import positions_in

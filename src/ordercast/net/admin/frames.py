@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model import errors
 from ordercast.model.epochs import (
     AddProducer,

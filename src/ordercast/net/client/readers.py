@@ -8,8 +8,8 @@ from typing import Generic, Self, TypeAlias, TypeVar
 
 import msgspec
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.admin.frames import (

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group
 from ordercast.net.admin.frames import (

@@ -12,8 +12,8 @@ from typing import Generic, Self, TypeVar
 
 from msgspec.structs import replace
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.arguments import require_number
 from ordercast.model.errors import ConfigError, Error, Forgotten, TurnLost
 from ordercast.model.groups import Group

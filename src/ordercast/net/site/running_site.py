@@ -13,8 +13,8 @@ from itertools import chain
 
 from ordercast.core.epochs.admission import SeqRange
 from ordercast.core.epochs.grant_edits import about_grants, granted, needed_for
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.member import Member
-from ordercast.core.epochs.tail import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error

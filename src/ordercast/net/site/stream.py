@@ -22,8 +22,8 @@ from itertools import chain, takewhile
 from operator import length_hint
 from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
+from ordercast.core.epochs.log_tail import Rollback as Rollback
 from ordercast.core.epochs.records import EpochOpened as EpochOpened
-from ordercast.core.epochs.tail import Rollback as Rollback
 from ordercast.model.arguments import require_number
 from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.model.groups import Group

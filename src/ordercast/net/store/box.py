@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import Anew, EpochOpened, MemberRecord
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.groups import Group, Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.reader_rows import ReaderRow

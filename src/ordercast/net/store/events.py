@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ordercast.core.epochs.layout import Layout
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.history.rows import OPEN, ROLLBACK
 from ordercast.model.groups import Group
 from ordercast.model.messages import MessageId

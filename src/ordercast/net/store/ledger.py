@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.packing import absences_in, absent_in
 from ordercast.core.epochs.records import (
     REFUSED,
@@ -22,7 +23,6 @@ from ordercast.core.epochs.records import (
     Kept,
     MemberRecord,
 )
-from ordercast.core.epochs.tail import Rollback
 from ordercast.core.outbox import Accepted, Checkpoint, Passed
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import is_implicit

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened, Kept, MemberRecord
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import Error, Forgotten
 from ordercast.model.groups import Group, Site
 from ordercast.model.histogram import Histogram

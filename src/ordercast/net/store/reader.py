@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import Error, Forgotten
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Placed

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
-from ordercast.core.epochs.tail import Rollback
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.histogram import Histogram

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple, TypeVar
 
-from ordercast.core.epochs.tail import Rollback
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.model.errors import ConfigError, Forgotten
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch

@@ -7,7 +7,7 @@ It counts batches, not messages one by one. A cluster may have very many groups 
 import time
 from collections.abc import Mapping, Sequence
 
-from ordercast.core.epochs.tail import Rollback
+from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.outbox import StageReached
 from ordercast.model.groups import Group, Site
 from ordercast.model.implicit import IMPLICIT_PREFIX
