@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from ordercast.net.bench.member import BATCH_BYTES, run_member, take_part
+from ordercast.core.epochs.admission import BATCH_BYTES
+from ordercast.net.bench.member import run_member, take_part
 from ordercast.net.bench.meter import Meter
 from ordercast.net.bench.run import free_ports, run_members
 

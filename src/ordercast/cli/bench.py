@@ -8,6 +8,7 @@ from ordercast.cli.command import GOOD, INCOMPLETE, one_of, print_json, whole_nu
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.core.order.registry import PROTOCOLS, protocol_named
 from ordercast.model.errors import ConfigError
+from ordercast.model.options import DURABILITIES, LEVELS
 
 DESCRIPTION = """\
 Run one group of sites as real processes on the loopback, each sending and each
@@ -39,11 +40,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(PROTOCOLS)}, hybrid:N or hybrid:N:M (default: propagation)",
     )  # fmt: skip
     add(
-        "--deliver", metavar="LEVEL", type=one_of("agreed", "safe"), default="agreed",
+        "--deliver", metavar="LEVEL", type=one_of(*LEVELS), default="agreed",
         help="agreed or safe (default: agreed)",
     )  # fmt: skip
     add(
-        "--durability", metavar="KIND", type=one_of("sync", "os", "memory"), default="memory",
+        "--durability", metavar="KIND", type=one_of(*DURABILITIES), default="memory",
         help="sync, os or memory (default: memory)",
     )  # fmt: skip
     add("--tls", action="store_true", help="encrypt, with certificates made for the run")

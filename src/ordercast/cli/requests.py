@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ordercast.cli.command import GOOD, INCOMPLETE, complain, print_json
 from ordercast.cli.runtime import elsewhere
 from ordercast.model.errors import ConfigError, Error, NotGranted
-from ordercast.net.client.destinations import Destination, RemoteDestination
+from ordercast.net.client.destinations import ANSWER_S, Destination, RemoteDestination
 
 if TYPE_CHECKING:
     from ordercast.model.epochs import Edit
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ordercast.net.cluster.config import Cluster
 
 PATIENCE_S = 30.0
-ANSWER_S = 2.0
 
 
 def request_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
 from ordercast.model.headers import header_items
 from ordercast.model.names import nearest
 from ordercast.model.time_left import time_left
-from ordercast.net.client.destinations import Destination, LocalDestination
+from ordercast.net.client.destinations import ANSWER_S, Destination, LocalDestination
 
 if TYPE_CHECKING:
     from ordercast.net.client.client import Client
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 UNTIL = ("accepted", "ordered", "stable")
 PROGRESS_S = 1.0
-ANSWER_S = 2.0
 COUNTED = 4_096  # receipts held before those that are done are let go
 
 DESCRIPTION = """\

@@ -130,6 +130,13 @@ def stream_seqs(seqs: Mapping[Stream, int]) -> StreamSeqs:
     return tuple([(*stream, seq) for stream, seq in seqs.items()])
 
 
+def included(seqs: Mapping[Stream, int], inherited: Mapping[Stream, int]) -> Included:
+    """The seqs that are above those that an epoch began with."""
+    return tuple(
+        (*stream, seq) for stream, seq in sorted(seqs.items()) if seq > inherited.get(stream, 0)
+    )
+
+
 def by_stream(seqs: StreamSeqs) -> dict[Stream, int]:
     return {(origin, incarnation, group): seq for origin, incarnation, group, seq in seqs}
 

@@ -34,8 +34,8 @@ from ordercast.history.tables import STRING, TABLES, Column, Table
 from ordercast.history.writer import META_FILE
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
+from ordercast.model.options import LEVELS
 
-LEVELS = ("safe", "agreed")
 _STANDS_FOR_NULL = {"detail": "{}"}  # other writers leave an empty detail null
 
 AnyRow = TypeVar("AnyRow", bound=Row)

@@ -17,6 +17,7 @@ HEADERS_BYTES: Final = 4_096  # the names and values of one message's headers
 ITEMS: Final = 1_024  # of one frame
 BATCH_MESSAGES: Final = 65_536
 KEY_PATH: Final = 8_192  # integers: a placing site at depth 4,096 with no counter at zero
+DEEPEST: Final = KEY_PATH // 2  # of a tree: deeper sites have keys that do not fit
 VECTOR_ENTRIES: Final = 16_384  # groups in a causal past, a report, a notice of what is settled
 PAST: Final = 8_192  # groups in the causal past that an origin tells; its primary adds as many
 PAST_NAMES: Final = 32_768  # sites in the lists of such a past; the primary adds as many

@@ -9,6 +9,10 @@ SECOND = 1_000_000_000
 NEVER = 1 << 62
 """A time behind all others: that of an alarm that is not set."""
 
+LEVELS = ("safe", "agreed")
+POLICIES = ("exclude", "wait")
+DURABILITIES = ("sync", "os", "memory")
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -42,8 +46,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    deliver: str = "safe"  # or "agreed"
-    on_failure: str = "exclude"  # or "wait"
+    deliver: str = "safe"  # one of LEVELS
+    on_failure: str = "exclude"  # one of POLICIES
     causal: bool = False
     stability: str = "plain"
     slow_member: str = "wait"  # or, under `exclude`, "exclude"

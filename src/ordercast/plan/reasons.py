@@ -7,7 +7,7 @@ from ordercast.forest.forest import numbers_of
 from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import Group, GroupTable
-from ordercast.model.limits import KEY_PATH, VECTOR_ENTRIES
+from ordercast.model.limits import DEEPEST, VECTOR_ENTRIES
 from ordercast.plan.candidates import Candidate
 from ordercast.plan.objectives import (
     ASSUMED_RATE,
@@ -25,7 +25,6 @@ _WORTH_SAYING = 1.25  # times better in another objective
 _LARGE = 1_000  # sites of a domain
 _SMALL = 50  # times smaller than the domain: rounds of stability are mostly for others
 _LISTED = 5  # so many names are written out
-_DEEPEST = KEY_PATH // 2  # of a tree that an epoch can open
 _MEMORY = 1e9  # bytes at every site for its layout: more is said
 BYTES_OUTSIDE = 36  # of a layout in memory, for each domain and site: who is outside (measured)
 
@@ -246,10 +245,10 @@ def _large_domain(indexed: IndexedTable) -> Iterator[str]:
 def _limits(indexed: IndexedTable, chosen: Candidate) -> Iterator[str]:
     """What a running cluster could not hold."""
     deepest = max(Tree.of(numbers_of(chosen.forest, indexed)[0]).depth, default=0)
-    if deepest > _DEEPEST:
+    if deepest > DEEPEST:
         yield (
             f"A tree of {chosen.builder} is {deepest:,} sites deep, and no epoch opens one deeper"
-            f" than {_DEEPEST:,}: a cluster cannot use this forest."
+            f" than {DEEPEST:,}: a cluster cannot use this forest."
         )
     groups, site = max(
         zip(map(len, indexed.groups_of), indexed.sites, strict=True), default=(0, "")

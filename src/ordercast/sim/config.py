@@ -1,6 +1,6 @@
 """Everything that decides a run but the seed, as plain data.
 
-A `SimConfig` is made from the options of `ordercast sim` (`cli.sim`), drawn whole from a seed,
+A `SimConfig` is made from the options of `ordercast sim`, drawn whole from a seed,
 or written in Python; `check_config` says in one line what cannot work.
 """
 
@@ -12,14 +12,20 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable, Site
 from ordercast.model.names import nearest
-from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
+from ordercast.model.options import (
+    DURABILITIES,
+    LEVELS,
+    MILLISECOND,
+    POLICIES,
+    SECOND,
+    Limits,
+    Options,
+    Timing,
+)
 from ordercast.plan.advice import check_options
 from ordercast.sim.faults import Faults, check_faults, cuts_links, excludes_sites
 from ordercast.sim.networks import LanSpec, NetworkSpec, check_network, with_network_tree
 
-LEVELS = ("safe", "agreed")
-POLICIES = ("exclude", "wait")
-DURABILITIES = ("sync", "os", "memory")
 CODECS = ("objects", "bytes")
 SLOW_MEMBERS = ("wait", "exclude")
 

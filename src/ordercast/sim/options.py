@@ -13,7 +13,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from ordercast.model.names import shown
 from ordercast.model.notation import UNITS, count, duration, pairs, require_known
-from ordercast.model.options import Limits, Timing
+from ordercast.model.options import DURABILITIES, LEVELS, POLICIES, Limits, Timing
 from ordercast.model.verb_options import (
     Flag,
     Names,
@@ -28,7 +28,7 @@ from ordercast.model.verb_options import (
     require_text,
 )
 from ordercast.plan.options import BUILDER_NAMES
-from ordercast.sim.config import CODECS, DURABILITIES, LEVELS, POLICIES, SLOW_MEMBERS, SimConfig
+from ordercast.sim.config import CODECS, SLOW_MEMBERS, SimConfig
 from ordercast.sim.faults import Faults, parse_faults, show_faults
 from ordercast.sim.networks import NetworkSpec, parse_network
 

@@ -20,9 +20,8 @@ from ordercast.forest.metagroups import BALANCED, METAGROUPS
 from ordercast.model.epochs import ForestMoves
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Group, GroupTable, Pair, Site, pair
-from ordercast.model.limits import KEY_PATH, PLACES
+from ordercast.model.limits import DEEPEST, PLACES
 
-_DEEPEST = KEY_PATH // 2  # deeper sites have keys that do not fit into a frame
 MANY = 1_000  # memberships: a forest of fewer is built within some 50 ms
 _SHAPED = ("metagroup", "tom")  # they need the very forest that was built for them
 OLD = 100  # changes that a forest is adapted to before it is built anew
@@ -259,7 +258,7 @@ def require_legal(table: GroupTable, forest: Forest, before: Before) -> None:
     if new is not None and before.is_grown(parent, new):
         news = dict.fromkeys((*before.changed(table), *before.moved(table, forest.primary)))
         chosen = ((table.groups[group], forest.primary.get(group)) for group in news)
-        if all(len(_path(parent, site)) <= _DEEPEST + 1 for site in new) and all(
+        if all(len(_path(parent, site)) <= DEEPEST + 1 for site in new) and all(
             top and _lowest_above(parent, members, top) == top for members, top in chosen
         ):
             return  # else the look at all says what is wrong
@@ -300,8 +299,8 @@ def _spans(parent: Mapping[Site, Site | None]) -> dict[Site, tuple[int, int]]:
     if len(order) < len(parent):
         lost = next(site for site in parent if site not in depth)
         raise ConfigError(f"forest: {lost!r} is its own ancestor, or below one that is")
-    if max(depth.values()) > _DEEPEST:
-        raise ConfigError(f"forest: deeper than {_DEEPEST}")
+    if max(depth.values()) > DEEPEST:
+        raise ConfigError(f"forest: deeper than {DEEPEST:,}")
     last = {site: place for place, site in enumerate(order)}
     first = dict(last)
     for site in reversed(order):
@@ -454,7 +453,7 @@ def _grown(
         for site in new:  # no group that stays as it was has it
             tops = [p for members, p in seen if p is not None and site in members]
             parent[site] = max(sorted(tops), key=tops.count) if tops else top
-            if len(_path(parent, site)) > _DEEPEST + 1:
+            if len(_path(parent, site)) > DEEPEST + 1:
                 return None
     chosen = {
         group: _lowest_above(parent, table.groups[group], before.primary.get(group))

@@ -25,6 +25,7 @@ from ordercast.core.outbox import (
     Passed,
     Stream,
     by_stream,
+    included,
     stream_seqs,
 )
 from ordercast.core.structure import Structure, Tellers
@@ -100,11 +101,7 @@ class Direct:
         return self._log
 
     def placed_here(self) -> Included:
-        return tuple(
-            (*stream, seq)
-            for stream, seq in sorted(self._seqs.items())
-            if seq > self._inherited.get(stream, 0)
-        )
+        return included(self._seqs, self._inherited)
 
     # --- what a peer may say ----------------------------------------------------------------------
 

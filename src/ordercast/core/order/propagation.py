@@ -27,7 +27,7 @@ from ordercast.core.claims import (
 )
 from ordercast.core.order.interface import CLOSING, Environment
 from ordercast.core.order.kept_states import PropagationState
-from ordercast.core.outbox import OrderingState, Passed, by_stream, stream_seqs
+from ordercast.core.outbox import OrderingState, Passed, by_stream, included, stream_seqs
 from ordercast.core.structure import Structure
 from ordercast.model.epochs import Included
 from ordercast.model.errors import PeerMistake
@@ -293,11 +293,7 @@ class Propagation:
             self._log.popleft()
 
     def placed_here(self) -> Included:
-        return tuple(
-            (*stream, seq)
-            for stream, seq in sorted(self._seqs.items())
-            if seq > self._inherited.get(stream, 0)
-        )
+        return included(self._seqs, self._inherited)
 
     def journal(self) -> OrderingState:
         return PropagationState(

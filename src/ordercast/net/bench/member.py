@@ -11,10 +11,10 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from ordercast.core.epochs.admission import BATCH_BYTES
 from ordercast.net.bench.meter import SAMPLE_EVERY, Meter, pool, stamp
 from ordercast.net.daemon.daemon import loop_factory
 
-BATCH_BYTES = 65_536
 _BETWEEN_S = 0.002  # looks whether all has come
 _LEAST_SLEEP_S = 0.001  # as finely as event loops keep time
 

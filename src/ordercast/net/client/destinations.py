@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ordercast.net.cluster.contexts import Context
 
 
+ANSWER_S = 2.0  # for the answer of a daemon
+
+
 class LocalDestination:
     """The sites of a cluster file, at their sockets in a directory of this machine."""
 

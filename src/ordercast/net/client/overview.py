@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from ordercast.model.groups import Group, Site
-
-MOST_PASSAGES = 64
+from ordercast.net.site.meters.passages import MOST_PASSAGES
 
 
 class QueueFill(msgspec.Struct, frozen=True):

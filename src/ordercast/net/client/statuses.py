@@ -13,7 +13,12 @@ from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.model.names import nearest
 from ordercast.net.client.client import Client, connect
-from ordercast.net.client.destinations import Destination, LocalDestination, RemoteDestination
+from ordercast.net.client.destinations import (
+    ANSWER_S,
+    Destination,
+    LocalDestination,
+    RemoteDestination,
+)
 from ordercast.net.client.endpoints import Credentials
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.contexts import Context
@@ -27,8 +32,6 @@ from ordercast.net.cluster.processes import (
 )
 from ordercast.net.cluster.sockets import answers
 from ordercast.net.site.status import troubles, warnings
-
-ANSWER_S = 2.0
 
 Statuses: TypeAlias = dict[Site, dict[str, Any]]
 

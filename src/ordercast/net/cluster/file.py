@@ -15,6 +15,7 @@ from ordercast.model.grants import Grants, read_grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
+from ordercast.model.options import DURABILITIES, LEVELS, POLICIES
 from ordercast.net.cluster.addresses import is_loopback, parse_address
 from ordercast.net.cluster.config import (
     Cluster,
@@ -37,9 +38,9 @@ LOG_FORMS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _CHOICES = {
-    "deliver": ("safe", "agreed"),
-    "on_failure": ("exclude", "wait"),
-    "durability": ("sync", "os", "memory"),
+    "deliver": LEVELS,
+    "on_failure": POLICIES,
+    "durability": DURABILITIES,
     "slow_member": ("wait", "shed", "exclude"),
     "builder": (*NAMED, AUTO),
     "dissemination": WAYS,

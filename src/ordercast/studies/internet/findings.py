@@ -2,7 +2,7 @@
 
 All statements are ours. Their bounds are not chosen to fit. A site is overloaded when it is busy
 all the time. The deepest forest, the largest layout and the longest array are limits of the wire
-format (model/limits.py). Only the bound of memory is a choice: 4 GB at a site.
+format. Only the bound of memory is a choice: 4 GB at a site.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from ordercast.model.limits import DEEPEST
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.plan.colours import PALETTE
 from ordercast.studies.figures import (
@@ -28,7 +29,6 @@ from ordercast.studies.fits import end_to_end
 from ordercast.studies.internet.churn import PROTOCOLS_UNDER_CHURN
 from ordercast.studies.internet.forests import (
     BUILDERS,
-    DEEPEST,
     ENTRIES,
     LAYOUT_MB,
     MEMORY_MB,

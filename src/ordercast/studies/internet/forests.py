@@ -18,7 +18,7 @@ from ordercast.forest.metrics import measure_indexed
 from ordercast.forest.star import build_star
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import GroupTable
-from ordercast.model.limits import FOLDED_BYTES, KEY_PATH, VECTOR_ENTRIES
+from ordercast.model.limits import FOLDED_BYTES, VECTOR_ENTRIES
 from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.plan.advice import rank
 from ordercast.plan.objectives import evaluate, unit_rate
@@ -32,7 +32,6 @@ BUILDERS: dict[str, Callable[[GroupTable], Forest]] = {
     "greedy": build_greedy,
     "balanced": build_balanced,
 }
-DEEPEST = KEY_PATH // 2  # of a tree that an epoch can open
 LAYOUT_MB = FOLDED_BYTES / 1e6  # of a layout that fits into a frame
 ENTRIES = VECTOR_ENTRIES  # groups in one array of stability
 MEMORY_MB = 4_000  # of a site, for its layout
