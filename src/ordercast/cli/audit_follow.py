@@ -17,7 +17,7 @@ from ordercast.cli.command import GOOD, INCOMPLETE, MISSING, UsageError, whole_n
 from ordercast.cli.destination import destination, local_destination, place_arguments
 from ordercast.cli.requests import seconds
 from ordercast.cli.runtime import print_line, say
-from ordercast.cli.spark_options import session_options
+from ordercast.cli.spark_options import SPARK_OPTIONS, session_options
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.verb_options import flag_of
 from ordercast.net.client.destinations import Destination, RemoteDestination
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 FOLLOWING = ("dir", "context", "checkpoint", "every", "once", "figures", "window", "patience")
 _ONLY_WHOLE = ("causal", "runs", "draw", "violations")
-_NO_SPARK = ("master", "memory", "conf", "packages", "py_files")
 _EVERY_FAR_S = 10.0  # between two looks at stores elsewhere: each look copies them whole
 
 
@@ -88,7 +87,7 @@ def run_follow(args: argparse.Namespace) -> int:
 
 
 def _engine(args: argparse.Namespace) -> str:
-    needed = next((name for name in _NO_SPARK if getattr(args, name)), None)
+    needed = next((name for name in SPARK_OPTIONS if getattr(args, name)), None)
     if args.engine == "memory" and needed is not None:
         raise UsageError(f"{flag_of(needed)} needs --engine spark")
     if is_cluster(args):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from ordercast.cli.command import GOOD, UsageError, print_json
 from ordercast.cli.runtime import table_lines
 from ordercast.model.names import nearest, require_name
+from ordercast.net.cluster.contexts import FILES
 
 if TYPE_CHECKING:
     from ordercast.net.cluster.contexts import Context, Contexts
 
 ACTIONS = {"add": 1, "use": 1, "remove": 1, "list": 0}
-FILES = ("cert", "key", "ca", "secret")
 
 DESCRIPTION = """\
 Name places where verbs go: addresses of daemons, and the certificate to show there.

@@ -25,6 +25,7 @@ from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.requests import any_site, seconds, site_that_answers
 from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
 from ordercast.model.headers import header_items
+from ordercast.model.messages import STAGES
 from ordercast.model.names import nearest
 from ordercast.model.time_left import time_left
 from ordercast.net.client.destinations import ANSWER_S, Destination, LocalDestination
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ordercast.net.client.requests import ClientReceipt
     from ordercast.net.cluster.config import Cluster
 
-UNTIL = ("accepted", "ordered", "stable")
 PROGRESS_S = 1.0
 COUNTED = 4_096  # receipts held before those that are done are let go
 
@@ -94,7 +94,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--until",
-        type=one_of(*UNTIL),
+        type=one_of(*STAGES),
         default="ordered",
         metavar="STAGE",
         help="wait until accepted, ordered or stable (default: ordered)",
@@ -247,8 +247,8 @@ class _Sending:
 
     def _count(self) -> None:
         """Receipts of one target are reached in the order of sending."""
-        wanted = UNTIL.index(self.args.until)
-        while self._receipts and self._receipts[0].stage in UNTIL[wanted:]:
+        wanted = STAGES.index(self.args.until)
+        while self._receipts and self._receipts[0].stage in STAGES[wanted:]:
             self.last = self._receipts.popleft()
             self.reached += 1
 

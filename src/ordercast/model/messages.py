@@ -40,6 +40,9 @@ Vector: TypeAlias = tuple[tuple[Group, Ordinal, tuple[Site, ...]], ...]
 its members, because a primary that never saw the group must know whether it passes by)."""
 
 
+STAGES: Final = ("accepted", "ordered", "stable")
+"""How far a message has come, as its receipt tells it."""
+
 CLIENT_BYTES = 16
 """Of a client's id, which the client draws at random."""
 

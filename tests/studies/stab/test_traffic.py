@@ -4,10 +4,11 @@ import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.trigger import Trigger, best_limit
+from ordercast.model.options import SECOND
 from ordercast.sim.rounds.tracking import Setting, Unsafe, track
 from ordercast.sim.rounds.tree import parse_tree
 from ordercast.studies.stab import traffic as traffic_module
-from ordercast.studies.stab.traffic import SECOND, DataLoad, DataTraffic, measure_load
+from ordercast.studies.stab.traffic import DataLoad, DataTraffic, measure_load
 from ordercast.studies.stab.triggering import Buffers, Triggered, measure_trigger
 from support.mutants.stability import MUTANTS
 

@@ -43,7 +43,7 @@ from ordercast.model.limits import (
     READER_GROUPS,
     RECORDS,
 )
-from ordercast.model.messages import CLIENT_BYTES, Placed, pack_payloads, unpack_payloads
+from ordercast.model.messages import CLIENT_BYTES, STAGES, Placed, pack_payloads, unpack_payloads
 from ordercast.wire.replica_digest import ReplicaDigest
 
 VERSION = 6
@@ -57,7 +57,7 @@ ClientId: TypeAlias = Annotated[bytes, Meta(min_length=CLIENT_BYTES, max_length=
 Text: TypeAlias = Annotated[str, Meta(max_length=2_000)]
 
 ACCEPTED, ORDERED, STABLE = 1, 2, 3
-STAGES = ("", "accepted", "ordered", "stable")
+STAGE_NAMES = ("", *STAGES)  # by these numbers
 
 
 # --- of the client --------------------------------------------------------------------------------

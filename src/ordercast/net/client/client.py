@@ -21,10 +21,9 @@ from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
-from ordercast.model.messages import CLIENT_BYTES, in_generation
+from ordercast.model.messages import CLIENT_BYTES, STAGES, in_generation
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
-    STAGES,
     Answer,
     Change,
     ClientFrame,
@@ -413,9 +412,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def flush(self, until: str = "ordered") -> None:
         """Wait until everything sent so far by this client is `accepted`, `ordered` or `stable`.
         Raises as the receipts, and ConfigError for another stage."""
-        if until not in STAGES[1:]:
-            raise ConfigError(f"until: {until!r} is none of {', '.join(STAGES[1:])}")
-        await self._outgoing.flush(STAGES.index(until))
+        if until not in STAGES:
+            raise ConfigError(f"until: {until!r} is none of {', '.join(STAGES)}")
+        await self._outgoing.flush(STAGES.index(until) + 1)
 
     # --- receiving --------------------------------------------------------------------------------
 

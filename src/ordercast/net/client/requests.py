@@ -7,7 +7,7 @@ import msgspec
 
 from ordercast.model.envelope import HeaderRun, HeaderRuns
 from ordercast.model.groups import Group, Site
-from ordercast.net.admin.frames import ACCEPTED, ORDERED, STABLE, STAGES
+from ordercast.net.admin.frames import ACCEPTED, ORDERED, STABLE, STAGE_NAMES
 
 
 class ClientRequest:
@@ -136,7 +136,7 @@ class ClientReceipt(msgspec.Struct, frozen=True, eq=False):
     @property
     def stage(self) -> str:
         """The stage that it has reached: accepted, ordered or stable; "" before."""
-        return STAGES[self._sent.stage]
+        return STAGE_NAMES[self._sent.stage]
 
     async def accepted(self) -> None:
         """Wait until it is durable at the daemon's site. Raises what the site refused it for

@@ -20,8 +20,8 @@ from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import DOUBTED, StageReached
 from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
+from ordercast.model.messages import STAGES
 
-STAGES = ("accepted", "ordered", "stable")
 FEW = 1_024  # groups and lists that are never looked through
 
 

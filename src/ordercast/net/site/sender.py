@@ -17,9 +17,10 @@ from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
 from ordercast.model.grants import EVERY, SEND, ClientSubject
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
+from ordercast.model.messages import STAGES
 from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import NOT_FOUNDED, Presence
-from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages, refusal
+from ordercast.net.site.receipts import Receipt, ReceiptSource, Stages, refusal
 
 TURN_BYTES = BATCH_BYTES - 4_096
 """A sender that has sent so much in one turn of the loop lets the turn end: the batch leaves then.

@@ -21,6 +21,7 @@ from ordercast.studies.figures import (
     reference,
     title,
 )
+from ordercast.studies.gs.load import PROTOCOLS
 from ordercast.studies.reproduction import Spot, curve, values
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 SERIES: dict[str, dict[str, int]] = {"sites": {"size": 5}, "size": {"sites": 200}}
 """What varies, and what is held the meanwhile."""
 
-PROTOCOLS = ("propagation", "two_phase", "centralized")
 _SITES = (20, 50, 100, 200, 500, 1000)
 _P2P = "P = 1 ms, L = 5 ms"
 _NAMES = {"sites": "sites in the system", "size": "sites per group", "groups": "groups"}

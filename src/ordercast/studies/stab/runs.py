@@ -10,13 +10,14 @@ from typing import Any
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.core.stability.trigger import best_limit
+from ordercast.model.options import SECOND
 from ordercast.pipeline.sweeps.stability_rounds import of_round
 from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.sim.rounds.tracking import Setting, track
 from ordercast.sim.rounds.tree import TreeShape, parse_random_tree, parse_tree
 from ordercast.sim.rounds.tree_network import CostModel
 from ordercast.studies.stab.s_full_dist import StructuredFullDist
-from ordercast.studies.stab.traffic import SECOND, DataLoad, measure_load
+from ordercast.studies.stab.traffic import DataLoad, measure_load
 from ordercast.studies.stab.triggering import Buffers, measure_trigger
 
 Points = list[dict[str, Any]]

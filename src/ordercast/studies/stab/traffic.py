@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ordercast.core.stability.protocols import part_named
 from ordercast.core.stability.rounds import RoundDue
+from ordercast.model.options import SECOND
 from ordercast.sim.chance import Chance, threshold
 from ordercast.sim.rounds.tracking import (
     RoundMember,
@@ -29,7 +30,6 @@ from ordercast.sim.rounds.vectors import Received, Vectors, numpy
 if TYPE_CHECKING:
     from ordercast.sim.rounds.vectors import Vector
 
-SECOND = 1_000_000_000
 MOST_SECONDS = 3_600  # of virtual time: a run that takes longer does not get anywhere
 _WARM_UP = 3  # rounds before those that are measured
 _REST = 20_000_000  # ns on average between two rounds of `measure_load`

@@ -10,8 +10,9 @@ from functools import partial
 from statistics import fmean
 
 from ordercast.core.stability.trigger import Trigger
+from ordercast.model.options import SECOND
 from ordercast.sim.rounds.tracking import Setting
-from ordercast.studies.stab.traffic import MOST_SECONDS, SECOND, DataLoad, DataTraffic, Sender
+from ordercast.studies.stab.traffic import MOST_SECONDS, DataLoad, DataTraffic, Sender
 
 
 @dataclass(frozen=True, slots=True)
