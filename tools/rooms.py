@@ -19,6 +19,7 @@ SOURCE = ROOT / "src"
 PICTURE = ROOT / "docs" / "images" / "rooms.svg"
 PAGE = ROOT / "docs" / "architecture.md"
 PACKAGE = "ordercast"
+USERS = "users"
 
 Edges: TypeAlias = dict[str, set[str]]
 
@@ -149,25 +150,31 @@ def _from_the_top(package: str, paths: Mapping[str, Path], edges: Edges) -> list
 
 
 def _row(package: str, paths: Mapping[str, Path], edges: Edges) -> str:
-    above, _, _ = package.rpartition(".")
-    beside = rooms_below(above, paths, edges)
+    who = [word if word == USERS else f"`{word}`" for word in entrants(package, paths, edges)]
+    name = package.removeprefix(f"{PACKAGE}.").replace(".", "/")
+    return f"| `{name}` | {_says(paths[package])} | {', '.join(who) or USERS} |"
 
-    def entrant(module: str) -> str:
-        """The room beside, the room around, or another outer room that the module is in."""
-        if module == PACKAGE or not module.startswith(f"{PACKAGE}."):
-            return "users"
-        parts = module.removeprefix(f"{above}.").split(".")
-        within = module.startswith(f"{above}.")
-        return f"`{parts[0] if within and parts[0] in beside else module.split('.')[1]}`"
 
+def entrants(package: str, paths: Mapping[str, Path], edges: Edges) -> list[str]:
+    """Who imports modules of a room: the rooms beside it, the one around it, other rooms beside
+    that, and users."""
     who = {
-        entrant(module)
+        _entrant(module, package, paths)
         for module, targets in edges.items()
         if not f"{module}.".startswith(f"{package}.")
         if any(f"{target}.".startswith(f"{package}.") for target in targets)
     }
-    name = package.removeprefix(f"{PACKAGE}.").replace(".", "/")
-    return f"| `{name}` | {_says(paths[package])} | {', '.join(sorted(who)) or 'users'} |"
+    return [*sorted(who - {USERS}), *sorted(who & {USERS})]
+
+
+def _entrant(module: str, package: str, paths: Mapping[str, Path]) -> str:
+    if module == PACKAGE or not module.startswith(f"{PACKAGE}."):
+        return USERS
+    shared = package
+    while not module.startswith(f"{shared}."):
+        shared = shared.rpartition(".")[0]
+    first = f"{shared}.{module.removeprefix(f'{shared}.').split('.')[0]}"
+    return (first if paths[first].name == "__init__.py" else shared).rpartition(".")[2]
 
 
 def page_with_table(page: str) -> str:

@@ -9,11 +9,12 @@ from functools import cache
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.plan.candidates import BUILDERS
-from tools.rooms import PICTURE, ROOT, cycles, imports, modules, picture
+from tools.rooms import PICTURE, ROOT, USERS, cycles, entrants, imports, modules, picture
 
 LONGEST_FUNCTION = 70
 MOST_FILES = 25  # in a package
 VERBS = "ordercast.cli"  # one file each, however many there are
+FORMATS = {"ordercast_lake", "follow"}  # of Spark; a function of `ordercast.pipeline`
 KNOWN = {*PROTOCOLS, *TRACKERS, *BUILDERS, "partition", "tree", "wan"}
 
 
@@ -75,23 +76,86 @@ def test_a_public_class_shares_its_name_with_no_other() -> None:
 
 def test_a_module_says_what_it_is_without_naming_its_neighbours() -> None:
     """A neighbour is a module of the same package, named in backquotes: `links`, `links.py`,
-    `room.links` or `links.Link`. The names of protocols, trackers, builders and options are words
-    that users know, and name no module."""
+    `room.links` or `links.Link`. To a package its own modules are neighbours, and to all a file of
+    the source that is named by its path: whoever moves it does not look there. The names of
+    protocols, trackers, builders and options are words that users know, and name no module."""
     paths = modules()
     named = {}
     for name, tree in trees().items():
-        if paths[name].name == "__init__.py":
-            continue
-        package, _, own = name.rpartition(".")
+        is_package = paths[name].name == "__init__.py"
+        package = name if is_package else name.rpartition(".")[0]
         beside = {
             other.rpartition(".")[2]
             for other in paths
             if other.rpartition(".")[0] == package and other != name
+            if not is_package or paths[other].name != "__init__.py"
         }
-        room = package.rpartition(".")[2]
-        if found := sorted(named_in(ast.get_docstring(tree) or "", room) & beside - {own}):
-            named[name] = found
+        text = ast.get_docstring(tree) or ""
+        found = named_in(text, package.rpartition(".")[2]) & beside - {name.rpartition(".")[2]}
+        if found := found | files_in(text):
+            named[name] = sorted(found)
     assert named == {}
+
+
+def files_in(text: str) -> set[str]:
+    """The paths in a text that lead to files of the source."""
+    paths = re.findall(r"(?:\w+/)+\w+(?:\.py)?", text)
+    places = [ROOT / "src", ROOT / "src" / "ordercast"]
+    return {path for path in paths for at in places if (at / path).with_suffix(".py").is_file()}
+
+
+def test_a_file_of_the_source_is_found_by_its_path() -> None:
+    text = "`core/engine.py`, ordercast/core/link and core/nowhere.py; docs/epochs.md"
+    assert files_in(text) == {"core/engine.py", "ordercast/core/link"}
+
+
+def test_packages_that_say_who_enters_say_it_as_the_imports_do() -> None:
+    """All packages of the runtime and of the pipeline do: "Entered by `site`, and by users"."""
+    paths = modules()
+    edges = imports(paths)
+    wrong, silent = {}, []
+    for name, path in paths.items():
+        said = entered_by(ast.get_docstring(trees()[name]) or "")
+        if path.name != "__init__.py" or name.count(".") < 1:
+            continue
+        if said is not None and said != set(entrants(name, paths, edges)):
+            wrong[name] = entrants(name, paths, edges)
+        if said is None and name.startswith(("ordercast.net.", "ordercast.pipeline")):
+            silent.append(name)
+    assert wrong == {}
+    assert silent == []
+
+
+def entered_by(text: str) -> set[str] | None:
+    """Who enters by the words of a docstring: rooms in backquotes, or users."""
+    found = re.search(r"Entered by ([^.:;]*)", " ".join(text.split()))
+    if found is None:
+        return None
+    return {backquoted or USERS for backquoted in re.findall(rf"`(\w+)`|\b{USERS}\b", found[1])}
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    """`room.module`, where there is a room of that name; and in a package's docstring each word in
+    backquotes that could be a module's name."""
+    paths = modules()
+    rooms = {name.rpartition(".")[2] for name, path in paths.items() if path.name == "__init__.py"}
+    lasts = {name.rpartition(".")[2] for name in paths}
+    gone = {}
+    for name, tree in trees().items():
+        text = ast.get_docstring(tree) or ""
+        dotted = re.findall(r"`(?:ordercast\.)?((?:[a-z_]+\.)+[a-z_]+)(?:\.[A-Z]\w*)?`", text)
+        missing = [
+            word
+            for word in dotted
+            if word.split(".")[0] in rooms and not word.endswith((".py", ".md", ".toml"))
+            if not any(f".{other}".endswith(f".{word}") for other in paths)
+        ]
+        if paths[name].name == "__init__.py":
+            plain = re.findall(r"`([a-z_]+)`", text)
+            missing += [word for word in plain if word not in lasts | KNOWN | FORMATS]
+        if missing:
+            gone[name] = missing
+    assert gone == {}
 
 
 def named_in(text: str, room: str) -> set[str]:
@@ -114,6 +178,27 @@ def test_a_neighbour_is_found_however_it_is_named() -> None:
 def test_the_picture_of_the_rooms_is_that_of_today() -> None:
     """`python -m tools.rooms` draws it anew."""
     assert PICTURE.read_text(encoding="utf-8") == picture()
+
+
+def test_a_choice_of_words_is_written_once() -> None:
+    """The values of an option, or the names of stages: a tuple of words that a module gives a name
+    to, or has in a table."""
+    homes = defaultdict(list)
+    for name, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                values = node.value.values if isinstance(node.value, ast.Dict) else [node.value]
+                for words in filter(None, map(words_of, values)):
+                    homes[words].append(name)
+    assert {words: found for words, found in homes.items() if len(found) > 1} == {}
+
+
+def words_of(value: ast.expr) -> tuple[str, ...]:
+    if not isinstance(value, ast.Tuple) or len(value.elts) < 2:
+        return ()
+    words = [each.value for each in value.elts if isinstance(each, ast.Constant)]
+    are_words = all(isinstance(word, str) and re.fullmatch(r"[a-z_]+", word) for word in words)
+    return tuple(map(str, words)) if are_words and len(words) == len(value.elts) else ()
 
 
 CALLED_BY_LIBRARIES = {  # textual, logging, Spark

@@ -1,7 +1,7 @@
 """The command `ordercast`: one file per verb, loaded only when its verb is called.
 
 A verb's module offers `arguments(parser)` and `run(args) -> exit code`; `VERBS` names them all.
-What every verb shares is in `command`: exit codes, the one line for a user's mistake, `--json`.
+What every verb shares is one module: exit codes, the one line for a user's mistake, `--json`.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 Library functions take the caller's session and DataFrames; only the verbs make a session. Sweeps
 and audits know nothing of each other. The public names are loaded when they are first asked for, so
-that importing the room needs neither Spark nor Java. The command and the studies enter.
+that importing the room needs neither Spark nor Java. Entered by `cli`, `studies` and users.
 """
 
 import importlib

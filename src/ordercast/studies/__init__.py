@@ -2,8 +2,9 @@
 
 A reproduction says which points to run, what to draw and what to compare with the words of its
 paper. The runner does it on the caller's Spark session, or in processes, with the machinery of
-sweeps. Each paper has a room of its own. Only the command enters; sweeps find the rounds of [STAB]
-by import path.
+sweeps. Each paper has a room of its own. Entered by `cli`; users have the
+public names.
+
 The public names are loaded when they are first asked for: a worker needs one study, not all.
 """
 

@@ -1,1 +1,1 @@
-"""Ordering protocols, one file each, behind `interface.Ordering`; `registry` knows them by name."""
+"""Ordering protocols, one file each, behind one interface, and known by name."""

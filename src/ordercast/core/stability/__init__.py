@@ -1,1 +1,1 @@
-"""Stability trackers, one file each, behind `interface.Stability`; `registry` knows them."""
+"""Stability trackers, one file each, behind one interface, and known by name."""

@@ -1,1 +1,4 @@
-"""Frames between clients and daemons, and their way over TCP. Only `client` and `daemon` enter."""
+"""Frames between clients and daemons, and their way over TCP.
+
+Entered by `client` and `daemon`.
+"""

@@ -1,1 +1,4 @@
-"""`ordercast bench`: real processes under load, timed. Enters by public faces, as a user would."""
+"""`ordercast bench`: real processes under load, timed. It uses public faces, as a user would.
+
+Entered by `cli`.
+"""

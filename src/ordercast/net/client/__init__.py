@@ -1,4 +1,4 @@
 """Programs that use a site without containing one: through a daemon, here or elsewhere.
 
-Users and the command enter.
+Entered by `cli`, `pipeline`, `web` and users.
 """

@@ -1,4 +1,4 @@
 """The stores of a cluster as one history. Reads files only: the sites may run or not.
 
-Only the command enters. The room knows the store, and nothing that runs.
+The room knows the store, and nothing that runs. Entered by `cli` and `pipeline`.
 """

@@ -1,7 +1,7 @@
 """A running site: the core, its driver, store and transport, and what its application waits for.
 
-A `RunningSite` is the driver's `Application` and the transport's host. An application does not see
-it: it has the `Node` of the site. Daemons and the tools of an operator use it directly.
+It takes what the driver hands out, and the frames that the transport brings. Daemons and the tools
+of an operator use it directly; a user's application has a face in front of it.
 """
 
 import asyncio

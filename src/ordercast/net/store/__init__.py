@@ -1,5 +1,6 @@
 """A site's memory: its records on disk or in memory, with the thread that writes them and the
 readers.
 
-`site` writes through it, `export` reads the files. It knows nothing of links; `cluster` lies below.
+Entered by `site`, which writes, and by `cli`, `daemon`, `export` and `pipeline`, which read and
+copy. The room knows nothing of links; `cluster` lies below.
 """

@@ -1,1 +1,1 @@
-"""[STAB] Guo, van Renesse, Vogels and Birman: stability protocols on the paper's tree network."""
+"""[STAB] Guo, van Renesse, Vogels and Birman: their tables and figures on stability protocols."""
