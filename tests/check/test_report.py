@@ -6,6 +6,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from ordercast.check import acyclic_order
 from ordercast.check.acyclic_order import check_acyclic_order
 from ordercast.check.report import check_history
 from ordercast.check.verdict import Verdict, combine
@@ -112,11 +113,12 @@ def test_groups_and_epochs_without_a_run_hold_for_every_run() -> None:
     assert report.unagreed == 2 * check_history(one).unagreed
 
 
-def test_a_stopped_search_for_the_shortest_cycle_is_named() -> None:
+def test_a_stopped_search_for_the_shortest_cycle_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     view = View(ring(60))
     whole = check_acyclic_order(view)
     assert (whole.count, whole.truncated) == (60, False)
-    stopped = check_acyclic_order(view, max_looked=100)
+    monkeypatch.setattr(acyclic_order, "MAX_LOOKED", 100)
+    stopped = check_acyclic_order(view)
     assert (stopped.count, stopped.truncated) == (60, True)
     assert whole.witness is not None
     assert stopped.witness is not None
@@ -125,8 +127,9 @@ def test_a_stopped_search_for_the_shortest_cycle_is_named() -> None:
     assert total.truncated
 
 
-def test_a_long_ring_does_not_exhaust_the_stack() -> None:
-    assert check_acyclic_order(View(ring(5_000)), max_looked=1).count == 5_000
+def test_a_long_ring_does_not_exhaust_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acyclic_order, "MAX_LOOKED", 1)
+    assert check_acyclic_order(View(ring(5_000))).count == 5_000
 
 
 def test_a_large_tangle_is_judged_without_comparing_all_pairs() -> None:

@@ -1,7 +1,10 @@
 """`tom` site by site, on [TOM] Figure 2: who waits for what, and what a restart brings back."""
 
+from unittest.mock import patch
+
 import pytest
 
+from ordercast.core.order import bodies
 from ordercast.core.order.bodies import EarlyBodies
 from ordercast.core.order.tom import MOST_BIDS, MOST_FETCHED, Tom
 from ordercast.core.outbox import Headed, Passed
@@ -144,9 +147,14 @@ def test_headers_carry_no_bodies() -> None:
     assert all(relay.placed.batch.body == b"" for relay in relays)
 
 
+def early_bodies(most: int) -> EarlyBodies:
+    with patch.object(bodies, "EARLY_BODIES", most):
+        return EarlyBodies()
+
+
 def test_what_finds_no_room_in_the_early_store_is_fetched() -> None:
     sites = stage()
-    ordering(sites, "c")._bodies = EarlyBodies(bodies=1)
+    ordering(sites, "c")._bodies = early_bodies(1)
     sites.lost = lambda _s, _t, item: type(item) is Bid
     for _ in range(3):
         sites.send("z", "rec")
@@ -273,7 +281,7 @@ def test_a_hop_sends_bids_of_others_again_when_the_next_one_has_started_anew() -
 
 def test_many_missing_bodies_are_fetched_one_round_after_the_other_without_waiting() -> None:
     sites = stage()
-    ordering(sites, "c")._bodies = EarlyBodies(bodies=0)
+    ordering(sites, "c")._bodies = early_bodies(0)
     for _ in range(3 * MOST_FETCHED):
         sites.send("z", "rec")
     sites.carry()

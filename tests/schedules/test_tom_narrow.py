@@ -3,9 +3,11 @@ headed, noted and fetched, and restarts find heads in their checkpoints."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import pytest
 
+from ordercast.core.order import bodies
 from ordercast.core.order.bodies import EarlyBodies
 from ordercast.core.order.tom import Tom
 from ordercast.core.outbox import EngineBox
@@ -21,7 +23,8 @@ class Narrow(Tom):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._bodies = EarlyBodies(bodies=1)
+        with patch.object(bodies, "EARLY_BODIES", 1):
+            self._bodies = EarlyBodies()
 
     def replayed(self) -> None:
         Narrow.restored_heads += len(self._restored)

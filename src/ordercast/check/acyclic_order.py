@@ -13,16 +13,16 @@ Cycle = list[tuple[MessageNumber, SiteNumber]]
 MAX_LOOKED = 5_000_000  # messages looked at in the search for a shortest cycle: a few seconds
 
 
-def check_acyclic_order(view: View, max_looked: int = MAX_LOOKED) -> Verdict:
+def check_acyclic_order(view: View) -> Verdict:
     """Messages that lie on a cycle: exactly those in tangles."""
     count = sum(len(knot.messages) for knot in view.knots)
     if not count:
         return Verdict("acyclic_order", 0)
-    cycle, truncated = shortest_cycle(view, max_looked)
+    cycle, truncated = shortest_cycle(view)
     return Verdict("acyclic_order", count, _witness(view, cycle), truncated=truncated)
 
 
-def shortest_cycle(view: View, max_looked: int) -> tuple[Cycle, bool]:
+def shortest_cycle(view: View) -> tuple[Cycle, bool]:
     """A shortest cycle, and whether the search was stopped before it was known to be one.
 
     Two sites that disagree are a cycle of two, and the pairwise check has found it. Otherwise
@@ -43,7 +43,7 @@ def shortest_cycle(view: View, max_looked: int) -> tuple[Cycle, bool]:
             looked += more
             if len(best) == 3:
                 return best, False
-            if best and looked > max_looked:
+            if best and looked > MAX_LOOKED:
                 return best, True
     return best, False
 

@@ -504,5 +504,5 @@ def test_a_change_with_no_edit_is_no_request() -> None:
 
 
 def test_a_frame_too_long_is_never_gathered() -> None:
-    with pytest.raises(FrameError, match="the limit is 10"):
-        Splitter(10).feed(struct.pack(">I", 11))
+    with pytest.raises(FrameError, match=f"the limit is {FRAME_BYTES:,}"):
+        Splitter().feed(struct.pack(">I", FRAME_BYTES + 1))

@@ -5,14 +5,11 @@ import asyncio
 import pytest
 
 from ordercast.model.errors import Error, Forgotten
+from ordercast.net.store import memory as memory_store
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.memory import MemoryStore
 from ordercast.net.store.store import Store
 from support.stores.records import accepted, kept
-
-
-def memory(**given: int) -> MemoryStore:
-    return MemoryStore(**given)
 
 
 def test_it_has_the_face_of_the_store_on_disk() -> None:
@@ -25,11 +22,11 @@ def test_it_has_the_face_of_the_store_on_disk() -> None:
         "founding",
         "address",
     }  # set when a store is made
-    assert face | given <= set(dir(memory()))
+    assert face | given <= set(dir(MemoryStore()))
 
 
 def test_boxes_are_done_with_at_once() -> None:
-    store = memory()
+    store = MemoryStore()
     assert store.restored() == []
     called: list[int] = []
     store.write(StoreBox(records=[accepted(1), kept(1, 3)]), lambda: called.append(1))
@@ -39,7 +36,7 @@ def test_boxes_are_done_with_at_once() -> None:
 
 
 def test_it_reads_what_is_not_confirmed() -> None:
-    store = memory()
+    store = MemoryStore()
     for number in range(1, 11):
         store.write(StoreBox(records=[kept(number), kept(number, mine=False)]))
     assert [batch.position for batch in store.read(3, 2)] == [3, 4]
@@ -50,8 +47,11 @@ def test_it_reads_what_is_not_confirmed() -> None:
         store.read(6, 1)
 
 
-def test_an_application_that_never_confirms_does_not_fill_the_memory() -> None:
-    store = memory(kept_bytes=100_000)
+def test_an_application_that_never_confirms_does_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_store, "KEPT_BYTES", 100_000)
+    store = MemoryStore()
     for number in range(1, 1_001):
         store.write(StoreBox(records=[kept(number, size=1_000)]))
     left = store.read(store.first, 10_000)
@@ -60,13 +60,13 @@ def test_an_application_that_never_confirms_does_not_fill_the_memory() -> None:
 
 
 def test_requests_are_known_while_the_process_lives() -> None:
-    store = memory()
+    store = MemoryStore()
     store.write(StoreBox(requests=[(b"k", 1, "g", 1, 1)], at_ns=1))
     assert store.request(b"k", 1) == ("g", 1, 1)
 
 
 def test_a_closed_one_takes_nothing() -> None:
-    store = memory()
+    store = MemoryStore()
     asyncio.run(store.close(quiet=True))
     with pytest.raises(Error, match="the store is closed"):
         store.write(StoreBox())

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import uvloop
@@ -12,6 +13,7 @@ import uvloop
 from ordercast.model.messages import Batch
 from ordercast.model.options import MILLISECOND, SECOND
 from ordercast.net.cluster.secret import ClusterSecret
+from ordercast.net.link import transport
 from ordercast.net.link.connection import LinkLimits, LinkTimes
 from ordercast.net.link.hello import Identity
 from ordercast.net.link.tls import TlsConfig
@@ -67,21 +69,21 @@ class End:
 
     def __post_init__(self) -> None:
         self.taken = 0
-        self.transport = Transport(
-            self.name,
-            self.identity,
-            self.addresses,
-            self.tls,
-            on_frames=self._took,
-            on_connected=lambda peer: self.events.append(("connected", peer)),
-            on_lost=lambda peer: self.events.append(("lost", peer)),
-            on_congested=lambda peer, yes: self.events.append((f"congested {yes}", peer)),
-            on_detoured=self.detoured.append,
-            times=self.times,
-            limits=self.limits,
-            secret=self.secret,
-            codecs=self.codecs,
-        )
+        with patch.object(transport, "CODECS", self.codecs):
+            self.transport = Transport(
+                self.name,
+                self.identity,
+                self.addresses,
+                self.tls,
+                on_frames=self._took,
+                on_connected=lambda peer: self.events.append(("connected", peer)),
+                on_lost=lambda peer: self.events.append(("lost", peer)),
+                on_congested=lambda peer, yes: self.events.append((f"congested {yes}", peer)),
+                on_detoured=self.detoured.append,
+                times=self.times,
+                limits=self.limits,
+                secret=self.secret,
+            )
 
     def _took(self, peer: str, frames: list[WireFrame]) -> None:
         self.taken += len(frames)
@@ -126,8 +128,12 @@ async def started(*ends: End) -> AsyncIterator[None]:
         yield
     finally:
         for end in ends:
-            if end.transport.listening:
+            if listens(end.transport):
                 await end.transport.close()
+
+
+def listens(end: Transport) -> bool:
+    return end._server is not None and end._server.is_serving()
 
 
 async def until(condition: Callable[[], bool], what: str, seconds: float = WAIT_S) -> None:

@@ -13,7 +13,7 @@ from ordercast.core.epochs.layout import nowhere
 from ordercast.model.epochs import AddSite, Edit, JoinGroup, RetireSite
 from ordercast.net.link.tls import TlsConfig
 from support.network.driven import GROUP, DrivenSite, one_group_of, wrong_deliveries
-from support.network.links import anywhere, until
+from support.network.links import anywhere, listens, until
 from support.network.proxy import Manners, Proxy
 
 LARGEST = 20_000  # bytes of a payload
@@ -140,7 +140,7 @@ class _Journey:
 
     async def close(self) -> None:
         for site in (*self.sites.values(), *self.visitors):
-            if site.transport.listening:
+            if listens(site.transport):
                 await site.close()
         for proxy in self.proxies:
             await proxy.close()

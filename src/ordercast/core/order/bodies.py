@@ -19,8 +19,8 @@ def name_of(batch: Batch) -> MessageName:
 
 
 class EarlyBodies:
-    def __init__(self, bodies: int = EARLY_BODIES, size: int = EARLY_BYTES) -> None:
-        self._most, self._most_bytes = bodies, size
+    def __init__(self) -> None:
+        self._most, self._most_bytes = EARLY_BODIES, EARLY_BYTES
         self._held: dict[MessageName, Batch] = {}
         self._bytes = 0
 

@@ -531,8 +531,7 @@ def frame_of(message: ClientFrame | DaemonFrame, encode: Encode = _encode) -> by
 class Splitter:
     """Cuts a stream into frames' bodies; FrameError for one that is too long."""
 
-    def __init__(self, most: int = FRAME_BYTES) -> None:
-        self.most = most
+    def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -542,8 +541,8 @@ class Splitter:
         at = 0
         while len(held) - at >= _HEAD.size:
             (length,) = _HEAD.unpack_from(held, at)
-            if length > self.most:
-                raise FrameError(f"a frame of {length:,} bytes; the limit is {self.most:,}")
+            if length > FRAME_BYTES:
+                raise FrameError(f"a frame of {length:,} bytes; the limit is {FRAME_BYTES:,}")
             end = at + _HEAD.size + length
             if end > len(held):
                 break

@@ -123,7 +123,6 @@ class Transport:
         insecure: bool = False,
         points: KnownPoints | None = None,
         secret: ClusterSecret | None = None,
-        codecs: Mapping[int, Codec] = CODECS,
     ) -> None:
         self._loopback_only = tls is None and not insecure
         if self._loopback_only:
@@ -134,7 +133,7 @@ class Transport:
         self.address = self.addresses[site]  # with the real port once it listens
         self.times = times or LinkTimes()
         self.limits = limits or LinkLimits()
-        self._codecs = codecs
+        self._codecs = CODECS
         self._encoders: dict[int, FrameEncoder] = {}
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.plain_buffer = memoryview(bytearray(PLAIN_BYTES if tls else 0))
@@ -289,10 +288,6 @@ class Transport:
     def certificate_ends_at(self) -> int | None:
         """When this site's certificate expires, in seconds of Unix time."""
         return None if self._certificates is None else self._certificates.ends_at
-
-    @property
-    def listening(self) -> bool:
-        return self._server is not None and self._server.is_serving()
 
     @property
     def connections(self) -> int:

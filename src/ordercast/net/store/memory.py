@@ -45,7 +45,7 @@ class MemoryStore:
     failed: Exception | None = None
     holds: Mapping[str, ReaderHold] = MappingProxyType({})
 
-    def __init__(self, *, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self) -> None:
         # A new one at each start, because nothing is left of an earlier one.
         self.store_number = drawn()
         self.confirmed = 0
@@ -55,7 +55,7 @@ class MemoryStore:
         self._rollbacks: list[Rollback] = []
         self._floors: list[Floor] = []
         self._kept: deque[DeliveredBatch] = deque()
-        self._room = kept_bytes
+        self._room = KEPT_BYTES
         self.requests = RequestTable(())
         self._lock = threading.Lock()  # `read` may be called from any thread
         self._closed = False

@@ -165,7 +165,7 @@ def track(
     parts: Parts = PROTOCOLS.__getitem__,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tracked:
-    """A whole round. Tests give `parts` of broken protocols, to see them caught."""
+    """A whole round. `parts`: makes the members of a protocol that is no tracker."""
     setting.check()
     return _Round(setting, seed, parts).run(progress)
 
