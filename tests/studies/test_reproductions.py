@@ -15,7 +15,6 @@ from ordercast.pipeline.sweeps.swept_verb import swept_verb
 from ordercast.studies.catalogue import CATALOGUE, named
 from ordercast.studies.facts import Section, summary
 from ordercast.studies.fits import correlation
-from ordercast.studies.gs.figures import PROTOCOLS
 from ordercast.studies.gs.findings import (
     depth_findings,
     exponential_findings,
@@ -23,6 +22,7 @@ from ordercast.studies.gs.findings import (
     table2_findings,
     under_load_findings,
 )
+from ordercast.studies.gs.load import PROTOCOLS
 from ordercast.studies.page import headline, page, quick_parameters
 from ordercast.studies.reproduction import (
     AGREES,

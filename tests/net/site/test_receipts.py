@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ordercast.core.epochs.records import REFUSED
 from ordercast.core.outbox import StageReached
 from ordercast.model.errors import Error, UnknownGroup
-from ordercast.net.site.receipts import STAGES, Receipt, ReceiptSource, Stages
+from ordercast.model.messages import STAGES
+from ordercast.net.site.receipts import Receipt, ReceiptSource, Stages
 from support.clusters.sites import turns
 from support.harness import loops
 

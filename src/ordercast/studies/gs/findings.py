@@ -9,7 +9,8 @@ from typing import Any
 
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.fits import correlation
-from ordercast.studies.gs.figures import PROTOCOLS, SERIES, TWICE, knee, sized_curve
+from ordercast.studies.gs.figures import SERIES, TWICE, knee, sized_curve
+from ordercast.studies.gs.load import PROTOCOLS
 from ordercast.studies.reproduction import (
     AGREES,
     DIFFERS,
