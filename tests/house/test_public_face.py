@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ordercast
-from ordercast import blocking
+from ordercast import blocking, pipeline, studies
 from ordercast.net.client.followers import NamedClientBatches, NamedClientDeliveries
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries
 from ordercast.net.client.requests import ClientReceipt
@@ -24,8 +24,10 @@ ACTIVE: list[type] = [
     ordercast.Node, ordercast.Client, ordercast.Receipt, ordercast.Replica, ordercast.LocalCluster,
     blocking.BlockingNode, blocking.BlockingReceipt, ClientReceipt, Batches, Deliveries,
     ClientBatches, ClientDeliveries, NamedBatchReader, NamedDeliveries, NamedClientBatches,
-    NamedClientDeliveries,
+    NamedClientDeliveries, ordercast.GroupTable,
 ]  # fmt: skip
+FACES = [getattr(face, name) for face in (pipeline, studies) for name in face.__all__]
+ACTIVE += [found for found in FACES if inspect.isclass(found)]
 EXPORTED: list[type] = [
     found for name in ordercast.__all__ if inspect.isclass(found := getattr(ordercast, name))
 ]
@@ -70,7 +72,13 @@ def test_every_call_says_what_it_raises(cls: type) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("call", [ordercast.connect, ordercast.local_cluster, blocking.open])
+@pytest.mark.parametrize(
+    "call",
+    [
+        ordercast.connect, ordercast.local_cluster, blocking.open,
+        *(found for found in FACES if inspect.isfunction(found)),
+    ],
+)  # fmt: skip
 def test_functions_say_what_they_raise(call: Any) -> None:
     assert "raises" in call.__doc__.lower()
 

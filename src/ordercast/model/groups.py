@@ -46,7 +46,8 @@ class GroupTable:
         rates: Mapping[Group, float] | None = None,
         tree: Mapping[Site, Site] | None = None,
     ) -> "GroupTable":
-        """A checked table from plain data; the errors are those of a groups file."""
+        """A checked table from plain data. Raises ConfigError for every mistake that a groups file
+        may have."""
         data: dict[str, Any] = {
             "groups": {g: list(require_list(m, f"groups.{g}")) for g, m in groups.items()}
         }
@@ -59,7 +60,7 @@ class GroupTable:
         return _table(data, "groups")
 
     def rate(self, group: Group) -> float:
-        """How often messages are sent to the group, relative to the others."""
+        """How often messages are sent to the group, relative to the others. Raises nothing."""
         return self.rates.get(group, 1.0)
 
     @property

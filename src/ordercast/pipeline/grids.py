@@ -67,7 +67,7 @@ class SweepResult:
         return not broken and (self.audit is None or self.audit.ok)
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `ordercast sweep --json` prints."""
+        """The object that `ordercast sweep --json` prints. Raises nothing."""
         return {
             "ok": self.ok,
             "points": self.points,

@@ -26,7 +26,8 @@ CATALOGUE: Mapping[str, Reproduction] = {
 
 
 def named(names: Sequence[str], without: Sequence[str] = ()) -> list[Reproduction]:
-    """Those asked for, each once, in the catalogue's order; all of them when none is named."""
+    """The reproductions asked for, each once, in the catalogue's order; all of them when none is
+    named. Raises ConfigError for a name that there is not, and if none is left."""
     _require_known("--only", names)
     _require_known("--except", without)
     wanted = [

@@ -56,7 +56,7 @@ class Reproduced:
     results: Results
 
     def as_json(self) -> dict[str, Any]:
-        """What `ordercast reproduce --json` prints of it."""
+        """What `ordercast reproduce --json` prints of it. Raises nothing."""
         return {
             "points": self.points,
             "runs": self.runs,

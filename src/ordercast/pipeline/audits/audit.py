@@ -71,7 +71,7 @@ class AuditResult:
         return not any(self.checks.values())
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `ordercast audit` prints."""
+        """The object that `ordercast audit` prints. Raises nothing."""
         return {
             "ok": self.ok,
             "rows": self.rows,

@@ -110,7 +110,7 @@ class FollowQuery:
             raise
 
     def stop(self) -> None:
-        """End the query. The checkpoint has what it has judged."""
+        """End the query. The checkpoint has what it has judged. Raises nothing if it has ended."""
         self._query.stop()
         if self._scratch is not None:
             self._scratch.cleanup()

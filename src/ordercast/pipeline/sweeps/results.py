@@ -56,10 +56,12 @@ class Results:
 
     @classmethod
     def of(cls, rows: Sequence[ResultRow]) -> "Results":
+        """These rows, with their parameters in the order in which they first come. Raises
+        nothing."""
         return cls(rows, list(dict.fromkeys(name for row in rows for name in row.parameters)))
 
     def where(self, **wanted: Any) -> list[ResultRow]:
-        """Rows with these parameters; `measure` may be among them."""
+        """Rows with these parameters; `measure` may be among them. Raises nothing."""
         return [
             row
             for row in self.rows
@@ -69,7 +71,7 @@ class Results:
         ]
 
     def points(self) -> list[tuple[Mapping[str, Any], dict[str, ResultRow]]]:
-        """Each point's parameters, and its rows by measure."""
+        """Each point's parameters, and its rows by measure. Raises nothing."""
         found: dict[str, tuple[Mapping[str, Any], dict[str, ResultRow]]] = {}
         for row in self.rows:
             place = found.setdefault(repr(sorted(row.parameters.items())), (row.parameters, {}))
@@ -77,16 +79,17 @@ class Results:
         return list(found.values())
 
     def as_arrow(self) -> Any:
-        """The long table as Arrow's."""
+        """The long table as Arrow's. Raises ConfigError if PyArrow is missing."""
         return _table(*self._long())
 
     def as_frame(self, spark: "SparkSession") -> "DataFrame":
-        """The long table as a DataFrame of your session, Spark Connect too."""
+        """The long table as a DataFrame of your session, Spark Connect too. Raises what Spark
+        raises."""
         return spark.createDataFrame(self.as_arrow())
 
     def as_wide(self) -> Any:
         """The wide table as Arrow's: of each measure the mean, and `MEASURE_ci95`; the unit is in
-        the metadata of the column."""
+        the metadata of the column. Raises ConfigError if PyArrow is missing."""
         header, lines = self._wide()
         table = _table([name for name, _ in header], lines)
         for place, (_, unit) in enumerate(header):

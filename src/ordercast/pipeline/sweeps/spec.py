@@ -70,12 +70,13 @@ class SweepSpec:
     files: dict[str, str] = field(default_factory=dict)
 
     def configs(self) -> Iterator[dict[str, Any]]:
-        """The points of the grid, the last option varying fastest."""
+        """The points of the grid, the last option varying fastest. Raises nothing."""
         for values in itertools.product(*self.grid.values()):
             yield {**dict(zip(self.grid, values, strict=True)), **self.fixed}
 
     def read(self, path: str) -> str:
-        """A file's text, from beside the spec file; remembered, since workers have no files."""
+        """A file's text, from beside the spec file; remembered, since workers have no files.
+        Raises ConfigError if it cannot be read."""
         if path not in self.files:
             self.files[path] = _read(Path(self.source).parent / path, path)
         return self.files[path]
@@ -87,7 +88,8 @@ def read_spec(path: str) -> SweepSpec:
 
 
 def parse_spec(text: str, *, source: str) -> SweepSpec:
-    """`source` names the file in errors; files that options name are looked for beside it."""
+    """The spec in a text. `source` names its file in errors; files that options name are looked for
+    beside it. Raises ConfigError for every mistake in it."""
     try:
         data = tomllib.loads(text)
     except ValueError as error:  # also of numbers with thousands of digits
