@@ -51,7 +51,7 @@ WORDS: Mapping[str, Words] = {
     ),
     "metagroup": Words(
         "metagroup.md", "1 + depth", "n + ε",
-        "a manager: its metagroup and what passes it; others: nobody",
+        "a delegate: its metagroup and what passes it; others: nobody",
     ),
     "two_phase": Words(
         "two-phase.md", "3", "3(n − 1)",

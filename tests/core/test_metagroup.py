@@ -2,7 +2,7 @@
 
 import pytest
 
-from ordercast.core.order.metagroup import require_managers
+from ordercast.core.order.metagroup import require_delegates
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
 from ordercast.forest.metagroups import build_metagroups
@@ -14,7 +14,7 @@ from ordercast.sim.simulate import simulate
 TABLE = GroupTable.of({"x": ["b", "a", "c"], "y": ["c", "d", "e"], "z": ["d", "e"]})
 
 
-def test_listed_sites_are_ordered_by_a_manager_also_one_member_alone() -> None:
+def test_listed_sites_are_ordered_by_a_delegate_also_one_member_alone() -> None:
     structure = Structure(1, TABLE, build_metagroups(TABLE))
     assert structure.primary("@", ("e",)) == "d"
     assert structure.primary("@", ("d", "e")) == "d"
@@ -22,11 +22,11 @@ def test_listed_sites_are_ordered_by_a_manager_also_one_member_alone() -> None:
     assert structure.primary("@", ("c",)) == "c"
 
 
-def test_a_forest_without_managers_is_refused() -> None:
+def test_a_forest_without_delegates_is_refused() -> None:
     chain = GroupTable.of({"x": ["a", "b"], "y": ["c", "b", "d"], "z": ["a", "c", "d", "e"]})
     bad = Structure(1, chain, build_greedy(chain, tie=["a"]))
     with pytest.raises(ConfigError, match="'d' is in the same groups as 'c', and not a leaf"):
-        require_managers(bad, "c")
+        require_delegates(bad, "c")
 
 
 def test_the_simulator_names_the_builders_that_fit() -> None:

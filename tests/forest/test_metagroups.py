@@ -1,4 +1,4 @@
-"""Metagroups: the quotient table, and the forest of managers with their members (OTHER-4)."""
+"""Metagroups: the quotient table, and the forest of delegates with their members (OTHER-4)."""
 
 from itertools import combinations
 
@@ -22,33 +22,33 @@ def groups_of(table: GroupTable, site: Site) -> set[str]:
 def test_sites_are_of_one_metagroup_just_when_they_are_in_the_same_groups(
     table: GroupTable,
 ) -> None:
-    manager = quotient(table).manager
+    delegate = quotient(table).delegate
     busy = [site for site in table.sites if groups_of(table, site)]
-    assert sorted(manager) == sorted(busy)
+    assert sorted(delegate) == sorted(busy)
     for a, b in combinations(busy, 2):
-        assert (manager[a] == manager[b]) == (groups_of(table, a) == groups_of(table, b))
+        assert (delegate[a] == delegate[b]) == (groups_of(table, a) == groups_of(table, b))
     for site in busy:
-        assert manager[manager[site]] == manager[site]
+        assert delegate[delegate[site]] == delegate[site]
 
 
 @both
 @settings(deadline=None, max_examples=60)
 @given(table=tables())
-def test_managers_have_their_members_and_child_managers_below_them(
+def test_delegates_have_their_members_and_child_delegates_below_them(
     builder: str, table: GroupTable
 ) -> None:
     forest = build_metagroups(table, builder)
-    manager = quotient(table).manager
+    delegate = quotient(table).delegate
     assert problems(forest, table) == []
     for site in table.sites:
         above = forest.parent[site]
-        if site not in manager:
+        if site not in delegate:
             assert above is None
-        elif manager[site] != site:
-            assert above == manager[site]
+        elif delegate[site] != site:
+            assert above == delegate[site]
         else:
-            assert above is None or manager[above] == above
-    assert all(manager[primary] == primary for primary in forest.primary.values())
+            assert above is None or delegate[above] == above
+    assert all(delegate[primary] == primary for primary in forest.primary.values())
 
 
 @given(table=tables())
@@ -60,7 +60,7 @@ def test_through_the_generator_the_primary_metagroup_lies_inside_its_group(
         assert primary in table.groups[group]
 
 
-def test_all_pairs_of_n_sites_force_a_path_and_on_a_balanced_tree_extra_managers() -> None:
+def test_all_pairs_of_n_sites_force_a_path_and_on_a_balanced_tree_extra_delegates() -> None:
     sites = [f"s{i}" for i in range(8)]
     pairs = GroupTable.of({f"{a}{b}": [a, b] for a, b in combinations(sites, 2)})
     path = build_metagroups(pairs)
@@ -70,7 +70,7 @@ def test_all_pairs_of_n_sites_force_a_path_and_on_a_balanced_tree_extra_managers
     assert any(extra_sites(balanced, pairs).values())
 
 
-def test_equal_sites_become_one_node_with_the_first_name_as_manager() -> None:
+def test_equal_sites_become_one_node_with_the_first_name_as_delegate() -> None:
     table = GroupTable.of({"x": ["b", "a", "c"], "y": ["c", "d", "e"], "z": ["d", "e"]})
     found = quotient(table)
     assert found.members() == {"a": ["a", "b"], "c": ["c"], "d": ["d", "e"]}

@@ -59,7 +59,7 @@ CALM: dict[str, Any] = {
 
 @mutant
 class StraightToTheMembers(BrokenTree):
-    """OTHER-4: a parent sends straight to all members of a child metagroup, whose manager sends
+    """OTHER-4: a parent sends straight to all members of a child metagroup, whose delegate sends
     them only what it places itself."""
 
     focus: ClassVar[dict[str, Any]] = {
@@ -74,9 +74,9 @@ class StraightToTheMembers(BrokenTree):
             batch, structure = entry.placed.batch, self.structure
             members = batch.members or structure.members(batch.group)
             mine, children = self._route(batch)
-            receivers = [c for c in children if structure.manager(c) == c or not entry.from_parent]
+            receivers = [c for c in children if structure.delegate(c) == c or not entry.from_parent]
             for child in list(receivers):
-                if structure.manager(child) == child:
+                if structure.delegate(child) == child:
                     receivers += [
                         s for s in structure.children[child] if self._ordinary(s, members)
                     ]
@@ -89,7 +89,7 @@ class StraightToTheMembers(BrokenTree):
             self.environment.passed(entry, receivers, mine=mine)
 
         def _ordinary(self, site: Site, members: Sequence[Site]) -> bool:
-            return site in members and self.structure.manager(site) != site
+            return site in members and self.structure.delegate(site) != site
 
     def _take(self, peer: Site, lane: int, item: Item) -> bool:
         if lane == DOWN:

@@ -1,9 +1,10 @@
 """What `metagroup` costs, exactly, by running it over random tables with equal sites.
 
-Point to point: one message to the primary's manager, one for each manager on the way down, one for
-each ordinary member. With multicast ([TOM] §4.2.2) a manager's copies to its child managers are one
-transmission, and those to its own members another: the printed s(1 + d + k) counts as many of the
-first as the tree is deep, and one of the second for every metagroup, also one without others.
+Point to point: one message to the primary's delegate, one for each delegate on the way down, one
+for each ordinary member. With multicast ([TOM] §4.2.2) a delegate's copies to its child delegates
+are one transmission, and those to its own members another: the printed s(1 + d + k) counts as many
+of the first as the tree is deep, and one of the second for every metagroup, also one without
+others.
 """
 
 import random
@@ -88,7 +89,7 @@ def cases(builder: str) -> Iterator[tuple[int, GroupTable, Structure]]:
 
 
 def bushes() -> Iterator[tuple[int, GroupTable, Structure]]:
-    """Two managers forward at the same level: x is in all three groups, a and b in two each."""
+    """Two delegates forward at the same level: x is in all three groups, a and b in two each."""
     groups = {
         "all": ["x", "y", "a", "c", "b", "d", "a1", "a2", "b1", "b2"],
         "left": ["a", "c", "a1", "a2"], "left2": ["a", "c"], "left3": ["a1", "a2"],
@@ -113,15 +114,15 @@ def test_messages_and_loads_are_those_of_the_quotient_tree(builder: str) -> None
                 for member in found.table.groups[group]
                 for site in path(structure, member, structure.primary(group))
             }
-            ordinary = sum(len(inner[manager]) - 1 for manager in found.table.groups[group])
+            ordinary = sum(len(inner[delegate]) - 1 for delegate in found.table.groups[group])
             total = sum(traffic.sent.values())
             assert total == 1 + len(relays) + ordinary == metrics.messages[place], (seed, group)
             loads += traffic.sent + traffic.received
             del loads[OUTSIDE]
         names = sorted(table.sites)
         assert {s: loads[s] for s in names} == dict(zip(names, metrics.load, strict=True)), seed
-        for site, manager in found.manager.items():
-            if site != manager:  # hears of each of its groups once, and sends nothing
+        for site, delegate in found.delegate.items():
+            if site != delegate:  # hears of each of its groups once, and sends nothing
                 assert loads[site] == len(structure.groups_of[site])
 
 
@@ -136,23 +137,23 @@ def path(structure: Structure, site: Site, top: Site) -> list[Site]:
     return found
 
 
-def test_only_managers_receive_from_managers_of_other_metagroups() -> None:
+def test_only_delegates_receive_from_delegates_of_other_metagroups() -> None:
     heard = 0
     for seed, table, structure in cases(METAGROUPS):
-        manager = quotient(table).manager
+        delegate = quotient(table).delegate
         for group in structure.groups:
             for sender, receivers in one_message(structure, group).to.items():
                 for receiver in receivers:
-                    foreign = sender == OUTSIDE or manager[sender] != manager[receiver]
-                    assert not foreign or manager[receiver] == receiver, (seed, group)
+                    foreign = sender == OUTSIDE or delegate[sender] != delegate[receiver]
+                    assert not foreign or delegate[receiver] == receiver, (seed, group)
                     heard += 1
     assert heard > 500
 
 
 def test_with_multicast_the_printed_cost_is_met_or_too_high() -> None:
-    """Transmissions: the submission, and one per manager with others to serve, whether child
-    managers or members of its own. The print has a transmission per level and metagroup: too many
-    for metagroups of one, and where a manager serves both at once."""
+    """Transmissions: the submission, and one per delegate with others to serve, whether child
+    delegates or members of its own. The print has a transmission per level and metagroup: too many
+    for metagroups of one, and where a delegate serves both at once."""
     equal = below = 0
     for _, table, structure in (*cases(METAGROUPS), *cases(BALANCED), *bushes()):
         found = quotient(table)
@@ -164,10 +165,10 @@ def test_with_multicast_the_printed_cost_is_met_or_too_high() -> None:
             )
             sending = PlannedSend(0, OUTSIDE, group)
             transmissions = overhear(structure, "metagroup", [sending]).transmissions()
-            managers = found.table.groups[group]
-            depth = max(len(path(structure, m, structure.primary(group))) for m in managers)
+            delegates = found.table.groups[group]
+            depth = max(len(path(structure, m, structure.primary(group))) for m in delegates)
             setting = FormulaTerms(
-                1, len(structure.groups[group]), len(table.sites), depth, len(managers),
+                1, len(structure.groups[group]), len(table.sites), depth, len(delegates),
                 forwarding=forwarding,
             )  # fmt: skip
             assert transmissions == metagroup(setting)

@@ -150,7 +150,7 @@ class Structure:
 
     def primary(self, group: Group, members: tuple[Site, ...] = ()) -> Site:
         """The primary of a named group, or of listed members: the lowest site with all of them at
-        or below it. On a star it is the centre, and with metagroups a manager."""
+        or below it. On a star it is the centre, and with metagroups a delegate."""
         if not members:
             if group not in self.groups:
                 self.members(group)  # raises UnknownGroup
@@ -166,10 +166,10 @@ class Structure:
             top = self._common(top, site)
         while self.forest.builder == "star" and (above := self.forest.parent[top]) is not None:
             top = above
-        return self.manager(top) if self.forest.builder in (METAGROUPS, BALANCED) else top
+        return self.delegate(top) if self.forest.builder in (METAGROUPS, BALANCED) else top
 
-    def manager(self, site: Site) -> Site:
-        """The manager of the site's metagroup: the site's parent if that is in the same groups,
+    def delegate(self, site: Site) -> Site:
+        """The delegate of the site's metagroup: the site's parent if that is in the same groups,
         else the site itself."""
         above = self.forest.parent[site]
         same = above is not None and self.groups_of[above] == self.groups_of[site]

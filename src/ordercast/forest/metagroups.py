@@ -1,11 +1,11 @@
 """`metagroups`: sites in exactly the same groups are one node of the tree (Jia, in [TOM] §4.2.2).
 
-The quotient table, with one site (the manager) for each metagroup, goes through a generator; then
-every other member of a metagroup hangs below its manager. So a manager has its own members and its
-child managers below it, and a group's primary is the manager of its primary metagroup, which is
-above all its others. Through `greedy` the primary metagroup lies inside the group; that can cost
+The quotient table, with one site (the delegate) for each metagroup, goes through a generator; then
+every other member of a metagroup hangs below its delegate. So a delegate has its own members and
+its child delegates below it, and a group's primary is the delegate of its primary metagroup, which
+is above all its others. Through `greedy` the primary metagroup lies inside the group; that can cost
 depth (all pairs of n sites force a path). Through `balanced` it is the lowest common ancestor,
-often an extra metagroup whose manager orders and forwards but does not deliver (OTHER-4 of
+often an extra metagroup whose delegate orders and forwards but does not deliver (OTHER-4 of
 docs/errata.md).
 """
 
@@ -23,16 +23,16 @@ BALANCED = "metagroups_balanced"
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """`table` knows managers only; `manager` names that of every site in some group."""
+    """`table` knows delegates only; `delegate` names that of every site in some group."""
 
     table: GroupTable
-    manager: Mapping[Site, Site]
+    delegate: Mapping[Site, Site]
 
     def members(self) -> dict[Site, list[Site]]:
-        """Each manager's metagroup, itself included."""
+        """Each delegate's metagroup, itself included."""
         found: dict[Site, list[Site]] = {}
-        for site in sorted(self.manager):
-            found.setdefault(self.manager[site], []).append(site)
+        for site in sorted(self.delegate):
+            found.setdefault(self.delegate[site], []).append(site)
         return found
 
 
@@ -42,15 +42,15 @@ def quotient(table: GroupTable) -> Quotient:
     for group in sorted(table.groups):
         for site in table.groups[group]:
             in_groups.setdefault(site, []).append(group)
-    managers: dict[tuple[str, ...], Site] = {}
-    manager = {
-        site: managers.setdefault(tuple(in_groups[site]), site) for site in sorted(in_groups)
+    delegates: dict[tuple[str, ...], Site] = {}
+    delegate = {
+        site: delegates.setdefault(tuple(in_groups[site]), site) for site in sorted(in_groups)
     }
     groups = {
-        group: tuple(site for site in members if manager[site] == site)
+        group: tuple(site for site in members if delegate[site] == site)
         for group, members in table.groups.items()
     }
-    return Quotient(GroupTable(tuple(managers.values()), groups, table.rates), manager)
+    return Quotient(GroupTable(tuple(delegates.values()), groups, table.rates), delegate)
 
 
 def build_metagroups(
@@ -59,7 +59,7 @@ def build_metagroups(
     *,
     partitioner: str | None = None,
 ) -> Forest:
-    """A forest of managers with their members; sites in no group have no tree."""
+    """A forest of delegates with their members; sites in no group have no tree."""
     found = quotient(table)
     if builder == BALANCED:
         above = build_balanced(found.table, partitioner=partitioner)
@@ -67,6 +67,6 @@ def build_metagroups(
         above = build_greedy(found.table)
     parent: dict[Site, Site | None] = {}
     for site in sorted(table.sites):
-        manager = found.manager.get(site)
-        parent[site] = above.parent[site] if manager == site else manager
+        delegate = found.delegate.get(site)
+        parent[site] = above.parent[site] if delegate == site else delegate
     return Forest(builder, parent, dict(above.primary), above.detail)

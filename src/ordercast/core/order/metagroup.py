@@ -1,15 +1,15 @@
 """`metagroup`: message passing between metagroups (Jia, as told in [TOM] §4.2.2; errata OTHER-4).
 
 Sites in exactly the same groups form a metagroup, which is one node of the tree. One of them is its
-manager. A message goes to the manager of the group's primary metagroup. A manager merges what it
-places with what its parent manager hands it into one order. It passes messages on to the child
-managers at or below which there are members, and to the sites of its own metagroup if they are
-members: either all of them are or none, except with listed sites. Only managers receive from
-managers.
+delegate. A message goes to the delegate of the group's primary metagroup. A delegate merges what it
+places with what its parent delegate hands it into one order. It passes messages on to the child
+delegates at or below which there are members, and to the sites of its own metagroup if they are
+members: either all of them are or none, except with listed sites. Only delegates receive from
+delegates.
 
-On the forest of `forest.metagroups` the other sites of a metagroup are children of their manager.
+On the forest of `forest.metagroups` the other sites of a metagroup are children of their delegate.
 There this is the message passing protocol of [GS]; links are FIFO, so sites see the order of their
-manager. A parent that sent straight to the sites of a child metagroup would show them another one.
+delegate. A parent that sent straight to the sites of a child metagroup would show them another one.
 """
 
 from ordercast.core.order.interface import Environment
@@ -23,21 +23,21 @@ class Metagroup(Propagation):
     def __init__(
         self, site: Site, structure: Structure, environment: Environment, *, causal: bool
     ) -> None:
-        require_managers(structure, site)
+        require_delegates(structure, site)
         super().__init__(site, structure, environment, causal=causal)
 
 
-def require_managers(structure: Structure, site: Site) -> None:
-    """ConfigError unless all sites of the site's metagroup but its manager are leaves below it."""
+def require_delegates(structure: Structure, site: Site) -> None:
+    """ConfigError unless all sites of the site's metagroup but its delegate are leaves below it."""
     groups = structure.groups_of[site]
     if not groups:
         return
-    manager = structure.manager(site)
+    delegate = structure.delegate(site)
     for other in structure.members(groups[0]):
-        if structure.groups_of[other] != groups or other == manager:
+        if structure.groups_of[other] != groups or other == delegate:
             continue
-        if structure.parent(other) != manager or structure.children[other]:
+        if structure.parent(other) != delegate or structure.children[other]:
             raise ConfigError(
-                "metagroup needs a forest of managers (builder 'metagroups'):"
-                f" {other!r} is in the same groups as {manager!r}, and not a leaf below it"
+                "metagroup needs a forest of delegates (builder 'metagroups'):"
+                f" {other!r} is in the same groups as {delegate!r}, and not a leaf below it"
             )

@@ -24,7 +24,7 @@ class FormulaTerms:
     metagroups: float = 0.0  # k: of the group
     path: float = 0.0  # p: from the source up to the ordering node
     # …
-    forwarding: float = 0.0  # sites that send it down: of MG managers, of TOM the final header
+    forwarding: float = 0.0  # sites that send it down: of MG delegates, of TOM the final header
     inside: int = 0  # sources among the receivers, as §4 has them all
     on_top: int = 0  # sources that are the centre, or the primary, themselves
     branching: float = 0.0  # B: most children of a site of the group's tree that are on the way
@@ -84,12 +84,12 @@ def propagation(x: FormulaTerms) -> float:
 
 
 def metagroup_printed(x: FormulaTerms) -> float:
-    """The primary's manager, a manager per level, and the members of each metagroup."""
+    """The primary's delegate, a delegate per level, and the members of each metagroup."""
     return x.sources * (1 + x.depth + x.metagroups)
 
 
 def metagroup(x: FormulaTerms) -> float:
-    """One to the primary's manager, and one for each manager with others below it or with members
+    """One to the primary's delegate, and one for each delegate with others below it or with members
     of its own: what it sends them at one time is one transmission."""
     return x.sources * (1 + x.forwarding) - x.on_top
 

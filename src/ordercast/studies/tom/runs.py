@@ -6,7 +6,7 @@ A run draws a table; s sources send one message each to the same group at the sa
 counts for all protocols: equal content that a site sends to several receivers at one time is one
 transmission, as the paper has it. So a site that forwards TOM's final header to its children
 (errata TOM-3) makes one transmission, as a site of the propagation graph does, and so does a
-metagroup's manager that serves child managers and its own members. Beside what is measured stand
+metagroup's delegate that serves child delegates and its own members. Beside what is measured stand
 the printed formula and the corrected one, with the depths, paths and metagroups of the very same
 group.
 """
@@ -152,12 +152,12 @@ def setting_of(
 def _of_metagroups(
     setting: FormulaTerms, structure: Structure, group: Group, forwarding: int
 ) -> FormulaTerms:
-    managers = quotient(structure.table).table.groups[group]
+    delegates = quotient(structure.table).table.groups[group]
     top = structure.depth(structure.primary(group))
     return replace(
         setting,
-        depth=max(structure.depth(site) for site in managers) - top,
-        metagroups=len(managers),
+        depth=max(structure.depth(site) for site in delegates) - top,
+        metagroups=len(delegates),
         forwarding=forwarding,
     )
 
