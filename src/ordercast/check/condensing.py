@@ -41,7 +41,7 @@ class Force(IntEnum):
 
     NOTHING = 0
     VIOLATIONS = 1  # counted for ever, though a late row might mend one
-    ABSENT = 2  # also what only the site lacks that holds most
+    ABSENT = 2  # also messages that one site alone lacks: the one that lacks the most
 
 
 @dataclass(slots=True)

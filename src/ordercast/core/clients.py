@@ -5,7 +5,8 @@ A client numbers its requests, and stamps each with a *mark* of the group: how f
 when the request was first sent. A group remembers its last `CLIENTS` clients, each with the number
 of its last request in the log and with a *value*, which is above the stamps of all its requests
 that were delivered. So the requests of a client that is forgotten have stamps below the values of
-all that are remembered. What is stamped below those is not delivered: nobody knows whether it was.
+all that are remembered. A request with a lower stamp is not delivered: the group cannot know
+whether it was delivered before.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode

@@ -77,8 +77,8 @@ class Gate:
         return joined
 
     def forget_copies(self, folded: list[Key]) -> None:
-        """These copies are not held any more. They are forgotten the next time: records of this
-        burst may be of them."""
+        """These copies are not held any more. The next call forgets them: records of this burst may
+        still name them."""
         for key in self._spent_copies:
             del self.copies[key]
         self._spent_copies = folded

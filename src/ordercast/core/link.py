@@ -149,7 +149,7 @@ class Incoming:
         self.early_bytes = 0
         self.got = self.done = 0
         self.repair_at = NEVER  # when a hole may be asked for again
-        self.unacknowledged = 0  # items, or news of them, since the last acknowledgement
+        self.unacknowledged = 0  # items that came or were let go since the last acknowledgement
         self.blocked = False  # the next item is here and waits for room
 
     def keep(self, number: int, item: Item, most: int) -> None:

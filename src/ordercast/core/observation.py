@@ -64,7 +64,9 @@ def observations(site: Observed) -> list[Observation]:
         for lane, name in ((UP, "up"), (DOWN, "down")):
             out, inc = link.outgoing[lane], link.incoming[lane]
             bound = max(queued[lane], out.restored)
-            if site.direct is not None:  # items told again may be stable: new ones come on top
+            if site.direct is not None:
+                # Items that are repeated after a restart may be stable already, so they do not
+                # count against the bound.
                 bound = queued[lane] + out.restored
             bound += close if lane == DOWN else 0
             seen.append((f"{name} to {peer}", len(out.items), bound))

@@ -33,8 +33,8 @@ class Header(SmallItem, frozen=True, tag="v"):
 
 class Token(LaneItem, frozen=True, tag="i"):
     """`turn` counts its hops, so that a repeat is recognised. `number` is the last that was given.
-    All sites have let pass the numbers up to `floor`; the sites visited since the first site of the
-    ring have let pass those up to `least`. For `idle` hops nothing was given."""
+    Every site has passed the numbers up to `floor`. Every site visited in this rotation has passed
+    those up to `least`. For `idle` hops nothing was given."""
 
     turn: Ordinal
     number: Natural

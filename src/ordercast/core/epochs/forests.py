@@ -67,7 +67,7 @@ class Before:
         self._names: tuple[object, Sequence[Group]] = (None, ())
 
     def tell(self, edits: Edits, names: Sequence[Group]) -> None:
-        """How the groups of the next table were made, and all their names, sorted."""
+        """Take the edits that made the next group table, and all its names, sorted."""
         if edits.before is self.groups and edits.names is not None:
             groups = edits.groups
             told = [g for g in edits.names if g in groups and groups[g] != self.groups.get(g)]

@@ -126,10 +126,10 @@ class Layout:
     term: int = 0  # of the last record
     chain: bytes = UNKNOWN  # the hash of the records
     lost: tuple[tuple[Site, int], ...] = ()  # stores of voters that were declared lost
-    # Of streams without an entry in `lasts`: a seq at or above all that the origin has given there.
+    # For the streams that `lasts` has forgotten: no seq of the origin there is higher than this.
     floors: Mapping[tuple[Site, int], int] = field(default_factory=dict)
     told_at: int = 0  # the number of the last record that told streams
-    look_at: int = 0  # so many entries, before they are looked through again
+    look_at: int = 0  # search `lasts` again when it has more entries than this
     features: tuple[str, ...] = ()  # adopted: every site has a program that knows them
     grants: Grants = field(default_factory=Grants)
     revoked: Mapping[str, str] = field(default_factory=dict)  # certificates, and whom they name

@@ -187,7 +187,7 @@ def _lasts(layout: Layout, flush: Flushing, reports: Mapping[Site, LogReport]) -
         }
         for origin, incarnation, group, seq in reports[site].lasts:
             if group not in told:
-                continue  # of an epoch whose past was chosen without this site
+                continue  # this site has no say in the past of this group
             stream = (origin, incarnation, group)
             lasts[stream] = max(seq, lasts.get(stream, 0))
     return tuple((*stream, lasts[stream]) for stream in sorted(lasts))

@@ -14,8 +14,8 @@ from ordercast.model.messages import Batch, may_expire
 from ordercast.model.options import Options
 
 FEW = 1_024  # groups and lists that are never looked through
-_ENTRY = 28  # bytes of a stream in a layout, beside the name of its origin,
-_MEMBER = 4  # and what counts for each site of a list: reports have them
+_ENTRY = 28  # bytes of a stream in a layout, without its origin's name
+_MEMBER = 4  # bytes more for each site of a list, which reports have too
 
 
 class _Origin(Protocol):

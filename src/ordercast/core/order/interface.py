@@ -171,7 +171,7 @@ class ProtocolInfo:
     name: str
     make: MakeOrdering
     builders: tuple[str, ...] = ()  # the builders of the forests it runs on; empty: any
-    given: bool = False  # of those with builders: it runs on a tree that is given as well
+    given: bool = False  # with `builders`, it runs on the tree of the groups file too
     wait: bool = True  # it supports on_failure = "wait"
     causal: bool = True
     exclude: bool = True  # an epoch goes on without a failed site, or a failed origin outside

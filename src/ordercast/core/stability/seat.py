@@ -56,7 +56,7 @@ class Differences:
     def __init__(self) -> None:
         self._sent: dict[Site, dict[Kind, tuple[int, RoundMessage[LogArray]]]] = {}
         self._heard: dict[Site, dict[Kind, tuple[int, LogArray]]] = {}
-        # The entries that the last peer was told: as a rule the next one has the same array before.
+        # The last difference that was sent: as a rule the next peer needs the same one.
         self._last: tuple[LogArray | None, LogArray, Entries] = (None, {}, ())
 
     def told(self, peer: Site, message: RoundMessage[LogArray]) -> list[RoundItem]:

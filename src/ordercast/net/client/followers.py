@@ -102,7 +102,7 @@ class NamedSubscription(ClientSubscription):
 
     def of_earlier(self, frame: ReadFrame) -> ReadFrame:
         """It leaves all requests to a batch that it cuts. In a range both ends may be cut: which
-        of the requests are of its messages is not known."""
+        of the requests are of the messages that are left is not known, so they are taken out."""
         if isinstance(frame, SubscribedBatches) and self.span is not None:
             return replace(frame, batches=tuple(map(_without_parts, frame.batches)))
         return frame

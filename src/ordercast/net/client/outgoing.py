@@ -176,8 +176,8 @@ class ClientOutgoing:
             self._stamped[sent.stream] = sent.number, sent.stamp
 
     def take_marks(self, told: Iterable[tuple[Group, int]]) -> None:
-        """The marks that a daemon tells. It may not have heard of a list yet: then the mark that
-        the one before has told is still right for stamps."""
+        """The marks that a daemon tells. If it has not heard of a list yet, the mark that the
+        previous daemon told of that list stays valid."""
         lists = {group: mark for group, mark in self.marks.items() if is_implicit(group)}
         self.marks = {**lists, **dict(told)}
 

@@ -46,7 +46,7 @@ _log = logging.getLogger("ordercast.net.driver")
 
 _NOT_OF_SITES = (Data, Ack, Repair, Keyed, Heard, TreePacket, *PIPE_FRAMES)
 
-_TIMER_S = 0.001  # added to every alarm: a loop may ring so much too early, and for nothing
+_TIMER_S = 0.001  # added to every alarm: a loop may fire a timer up to this much too early
 _QUIET_NS = 100_000
 """If the last turn was so long ago, not much is coming: what has come is dealt with at once. Under
 load it waits until the loop has read all connections, and is dealt with together."""

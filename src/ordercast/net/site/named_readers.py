@@ -27,7 +27,7 @@ from ordercast.net.store.store import drawn
 
 _log = logging.getLogger("ordercast.net.site")
 
-LOOK_S = 1.0  # between looks for messages that nobody's reader wants
+LOOK_S = 1.0  # between moves of readers without a follower past messages of other groups
 WARN = 0.8  # of a limit
 
 

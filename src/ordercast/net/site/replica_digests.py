@@ -11,8 +11,8 @@ from ordercast.wire.replica_digest import ReplicaDigest
 
 _log = logging.getLogger("ordercast.net.replica")
 
-MOST_PEERS = 8  # that are told: those that follow by name. If neighbours are equal, all are
-_AGAIN = 5  # so many times nothing new: then say the last again, for it may be lost
+MOST_PEERS = 8  # the next sites by name get digests: if all neighbours are equal, all sites are
+_AGAIN = 5  # looks without news, after which the last digest is repeated: it may be lost
 
 
 class DigestExchange:

@@ -26,8 +26,8 @@ from ordercast.pipeline.audits.places import spread, starts
 
 ROWS_PER_PART = 250_000
 PARTS_PER_SECTION = 32
-BORDER_ROWS = 100_000  # of the sample, from which the driver guesses where sections begin
-_MARGIN = 8  # so many sampled rows on either side of a cut are looked at
+BORDER_ROWS = 100_000  # in the sample; the driver estimates the sections' borders from it
+_MARGIN = 8  # sampled rows on either side of a cut that are looked at
 _MOST_FORCED = 20_000
 _LOWEST = np.iinfo(np.int64).min
 _HIGHEST = np.iinfo(np.int64).max

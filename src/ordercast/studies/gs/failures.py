@@ -101,7 +101,7 @@ def way_costs(name: str, config: Config, seed: int) -> Mapping[str, float]:
 
 
 def may_crash(structure: Structure, hit: str) -> tuple[Site, ...]:
-    """Sites that are in a group: all of them, those with nobody below, or those with somebody."""
+    """The sites of groups: all, only leaves, or only inner sites, as `hit` says."""
     used = sorted({site for members in structure.groups.values() for site in members})
     parents = set(structure.forest.parent.values())
     if hit == ANY:
