@@ -40,7 +40,7 @@ exit code: 0 when nothing is wrong, 1 when something is, 2 when it cannot be rea
 
 ENGINES = ("spark", "memory", "auto")
 _SMALL = 5_000_000  # rows
-_IN_MEMORY = 2_000_000  # rows, about a gigabyte: up to so many 'auto' takes one process
+_IN_MEMORY = 2_000_000  # rows, about a gigabyte: up to here 'auto' takes one process
 _NEED_SPARK = ("violations", *SPARK_OPTIONS)
 _HINT = 100_000  # rows, judged in less than a second by one process
 

@@ -19,7 +19,7 @@ from ordercast.model.headers import BatchHeaders, Headers, header_items
 from ordercast.model.limits import BATCH_MESSAGES, BODY_BYTES
 from ordercast.model.messages import pack_payloads
 
-PER_MESSAGE = 5  # packing adds at most so many bytes to a payload, and once to the batch
+PER_MESSAGE = 5  # the most bytes that packing adds to a payload, and once to the batch
 _ONLY_BYTES = {bytes}
 
 

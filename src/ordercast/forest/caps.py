@@ -15,7 +15,7 @@ from ordercast.forest.sample import is_large, sample_of
 
 _LOWEST_CAP = 10.0
 _PATIENCE = 2  # caps in a row that may cost more before lower ones are given up
-_CLEARLY = 1.01  # times the lowest cost: so much more, and they are given up at once
+_CLEARLY = 1.01  # times the lowest cost, above which they are given up at once
 _SMALL = 32  # sites of a domain that may become a single flat part, whatever its load
 
 

@@ -20,7 +20,7 @@ _BOTTOM_TOLERANCE = 0.01
 _CROSSING = 1.04  # how much that is more than the load of one head for all, at a first guess
 _MARGIN = 0.98  # below the cap: upper heads bring groups of their own
 _UPPER_TOLERANCE = 0.1  # a few large nodes do not come out even
-_RELAXED = 1.15  # when the cap leaves too little to gather, it is raised so much at a time
+_RELAXED = 1.15  # when the cap leaves too little to gather, it is raised by this factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Levels:
     """labels[0]: the part of each node; labels[i]: the cluster of each cluster of level i - 1."""
 
     labels: Sequence[Sequence[int]]
-    within_cap: bool = True  # False: so much crosses that more had to be allowed
+    within_cap: bool = True  # False: too much crosses, so more than the cap was allowed
 
 
 @dataclass(slots=True)

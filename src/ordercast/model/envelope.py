@@ -17,7 +17,7 @@ from ordercast.model.groups import Group
 from ordercast.model.headers import PER_HEADER, HeaderItems, fault_in, header_bytes
 from ordercast.model.limits import BATCH_MESSAGES, LARGEST_NUMBER, MEMBERS, MESSAGE_HEADERS
 
-PER_RUN: Final = 16  # packing adds at most so many bytes to the headers of a run
+PER_RUN: Final = 16  # the most bytes that packing adds to the headers of a run
 PER_GROUP: Final = 5  # and to the name of a group, and once to all of them
 
 

@@ -20,7 +20,7 @@ BatchHeaders: TypeAlias = Headers | Sequence[Headers]
 HeaderItems: TypeAlias = tuple[tuple[str, bytes], ...]
 """The headers of a message: name and value, by name."""
 
-PER_HEADER: Final = 8  # packing adds at most so many bytes to a header
+PER_HEADER: Final = 8  # the most bytes that packing adds to a header
 
 
 def header_items(headers: Headers) -> HeaderItems:

@@ -10,7 +10,7 @@ from typing import Final
 
 FRAME_BYTES: Final = 16 * 1024 * 1024  # header included
 BODY_BYTES: Final = 8 * 1024 * 1024  # the packed payloads of one batch, with headers and addressees
-ENVELOPE_BYTES: Final = 32  # that a body has beside those: its form, and the time of sending
+ENVELOPE_BYTES: Final = 32  # of a body, besides: its form, and the time of sending
 MESSAGE_HEADERS: Final = 32  # of one message
 HEADER_CHARACTERS: Final = 64  # of a header's name
 HEADERS_BYTES: Final = 4_096  # the names and values of one message's headers

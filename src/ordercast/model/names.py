@@ -10,7 +10,7 @@ from ordercast.model.errors import ConfigError
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _abbreviated = reprlib.Repr()
 _abbreviated.maxstring = _abbreviated.maxother = 80
-_FEW = 12  # so many known names are listed in full when none of them is close
+_FEW = 12  # known names: up to here all are listed when none of them is close
 
 
 def is_name(value: object) -> bool:

@@ -38,7 +38,7 @@ class Timing:
     resend_after: int = 200 * MILLISECOND  # doubles up to resend_at_most
     resend_at_most: int = 2 * SECOND
     repair_again: int = 50 * MILLISECOND
-    report_delay: int = 20 * MILLISECOND  # of what nobody waits for
+    report_delay: int = 20 * MILLISECOND  # of a report that nobody waits for
     report_every: int = 2_048  # messages to a group before a report is sent without delay
     suspect: int = SECOND  # of silence, before a site is excluded
     hold: int = 0  # of a request, for others to combine with ([SWAP] §5; 0: to the burst's end)

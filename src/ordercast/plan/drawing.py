@@ -7,7 +7,7 @@ from ordercast.plan.canvas import save, style
 from ordercast.plan.overview import overview
 from ordercast.plan.picture import picture
 
-LABELLED = 200  # so many sites are drawn one by one
+LABELLED = 200  # sites: up to here each is drawn by itself
 
 
 def draw(forest: Forest, table: GroupTable, path: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.ticker import StrMethodFormatter
 
 _BLUE, _ORANGE, _GREEN = PALETTE[:3]
-_BARS = 40  # so many values are labelled bars; more become an area
+_BARS = 40  # values: up to here they are labelled bars, and more are an area
 
 
 def overview(forest: Forest, table: GroupTable, metrics: Metrics) -> "Figure":

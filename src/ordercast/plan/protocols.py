@@ -66,7 +66,7 @@ PROFILES: Mapping[str, Profile] = {
 """By protocol; among equals the first is recommended."""
 
 _BUILD_MORE = 5_000  # sites, at most: forests are built that the plan itself does not compare
-_NAMED = 3  # so many others are named beside the best
+_NAMED = 3  # others that are named beside the best
 _CLEARLY = 1.25  # times better in another objective
 
 

@@ -24,7 +24,7 @@ _BUSY = 0.7  # of its time: a site with little left for bursts
 _WORTH_SAYING = 1.25  # times better in another objective
 _LARGE = 1_000  # sites of a domain
 _SMALL = 50  # times smaller than the domain: rounds of stability are mostly for others
-_LISTED = 5  # so many names are written out
+_LISTED = 5  # names that are written out
 _MEMORY = 1e9  # bytes at every site for its layout: more is said
 BYTES_OUTSIDE = 36  # of a layout in memory, for each domain and site: who is outside (measured)
 

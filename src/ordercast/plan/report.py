@@ -15,10 +15,10 @@ from ordercast.plan.protocols import ProtocolAdvice
 from ordercast.plan.reasons import show
 from ordercast.plan.trade_off import Step
 
-NAMED_EXTRAS = 1_000_000  # so many extra sites, over all groups, are named; more are counted
-DRAWN_AS_TEXT = 40  # so many sites are shown one by one
+NAMED_EXTRAS = 1_000_000  # over all groups: up to here they are named, and more are counted
+DRAWN_AS_TEXT = 40  # sites: up to here they are shown one by one
 _WIDTH = 88
-_LEVELS = 24  # so many levels of a larger forest are shown
+_LEVELS = 24  # of a larger forest, that are shown
 
 
 def as_json(

@@ -25,7 +25,7 @@ from ordercast.wire.epochs import InEpoch
 from ordercast.wire.frames import Data, DurableCounts, Settled
 
 _BESIDE = (DurableCounts, Settled)  # items of stability: they neither order nor carry messages
-_LATER = 20 * SECOND  # a run fails that has not delivered everything so long after the last send
+_LATER = 20 * SECOND  # after the last send: a run that has not delivered everything by then fails
 _SIZE = 8  # bytes of a payload
 
 

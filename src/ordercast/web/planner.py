@@ -15,7 +15,7 @@ from ordercast.sim.options import inline_table
 from ordercast.web.forest_picture import ForestShape, draw_forest
 
 MOST_SITES, MOST_GROUPS, MOST_MEMBERS = 2_000, 5_000, 50_000
-DRAWN = 300  # so many sites are drawn
+DRAWN = 300  # sites: no larger forest is drawn
 EXAMPLE = """\
 [groups]
 sales  = ["ada", "ben", "cem"]

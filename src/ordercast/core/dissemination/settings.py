@@ -26,7 +26,7 @@ class StreamTimes:
     ask_spread: int = 6 * MILLISECOND  # sites wait differently: others hear the first
     ask_again: int = 20 * MILLISECOND  # doubles, up to `ask_at_most`
     ask_at_most: int = 160 * MILLISECOND
-    asks: int = 20  # so many questions without an answer; then the links must repair
+    asks: int = 20  # questions without an answer; then the links must repair
     answer_after: int = 4 * MILLISECOND  # of other sites; the origin answers at once
     answer_spread: int = 12 * MILLISECOND
     answer_again: int = 5 * MILLISECOND  # not before this the same piece

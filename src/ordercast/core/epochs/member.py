@@ -89,8 +89,8 @@ from ordercast.wire.frames import Data
 from ordercast.wire.items import total_weight
 from ordercast.wire.voting import Install
 
-_MOST_EARLY = 1_024  # frames,
-_EARLY_BYTES = 16_777_216  # or so many bytes of them
+_MOST_EARLY = 1_024  # frames of epochs that have not opened here
+_EARLY_BYTES = 16_777_216  # in these frames together
 
 
 class Member:

@@ -33,14 +33,16 @@ _ENTRIES = 64  # at most, in one frame
 
 FOLLOWER, CANDIDATE, LEADER = "follower", "candidate", "leader"
 _BEATS = 10  # of the manager, in the time after which it is suspected
-_STALL = 150 * MILLISECOND  # so long a disk, a collector or other programs may hold a site up
+_STALL = 150 * MILLISECOND  # a disk, a collector or other programs may hold a site up this long
 
 
 @dataclass(frozen=True, slots=True)
 class VotingTimes:
     beat: int = 50 * MILLISECOND
     election: int = 400 * MILLISECOND  # the least timeout; up to twice that, by rank and term
-    lonely: int = 1_000 * MILLISECOND  # how long nobody need feed a site
+    lonely: int = (
+        1_000 * MILLISECOND
+    )  # before a site that nobody feeds tells the voters where it is
 
     @classmethod
     def within(cls, suspect: int) -> "VotingTimes":

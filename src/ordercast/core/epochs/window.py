@@ -13,7 +13,7 @@ from ordercast.model.limits import BATCH_MESSAGES, LEAST_STREAMS, STREAM_BYTES
 from ordercast.model.messages import Batch, may_expire
 from ordercast.model.options import Options
 
-FEW = 1_024  # groups and lists that are never looked through
+FEW = 1_024  # groups and lists: up to here nothing is searched for old ones
 _ENTRY = 28  # bytes of a stream in a layout, without its origin's name
 _MEMBER = 4  # bytes more for each site of a list, which reports have too
 
@@ -56,7 +56,7 @@ class Window:
         self._skip = _unstored_by(member.options) * (member.boot - 1)
         # By group, the seqs that are skipped in this run: after the first number, up to the second.
         self._skipped: dict[Group, tuple[int, int]] = {}
-        self._look_at = FEW  # so many of these, before they are looked through again
+        self._look_at = FEW  # search them for old ones when there are more than this
 
     def ended(self, engine: Engine, included: Mapping[Group, int]) -> None:
         """The engine's epoch is gone. Messages that were stable and that no epoch includes were

@@ -26,8 +26,8 @@ from ordercast.wire.frames import Item
 from ordercast.wire.stability import ROUNDS, RoundAsk, RoundMissing
 
 _ANY = NEVER  # in a RoundAsk: one more round, whatever the last one was
-_LONG = 10  # after so many `report_delay` sites tell for whom a round waits
-_LONGEST = 64  # at most so many `report_delay` between rounds that bring nothing
+_LONG = 10  # times `report_delay`: then sites tell for whom a round waits
+_LONGEST = 64  # times `report_delay`: the longest pause between rounds that bring nothing
 _UNHEARD = (0, 0, 0, "")
 
 

@@ -16,7 +16,7 @@ from ordercast.net.site.status import held_by
 _log = logging.getLogger("ordercast.net.daemon")
 
 _EVERY_S = 0.5
-_STUCK_LOOKS = 10  # a window that is full at so many looks in a row is logged
+_STUCK_LOOKS = 10  # looks in a row that find a window full; then it is logged
 _FULL = 0.9  # part of a limit that counts as full: what is left is smaller than any batch
 
 

@@ -18,7 +18,7 @@ from ordercast.model.errors import Error, TooLarge
 from ordercast.model.grants import SOCKET, ClientSubject
 from ordercast.net.cluster.config import LimitsConfig
 
-BURST_S: Final = 1.0  # a subject that was quiet may bring so much at once
+BURST_S: Final = 1.0  # of its rate: so much a subject that was quiet may bring at once
 CROWDED_S: Final = 0.05  # between looks, while too much of a subject waits
 FIRST_MESSAGES: Final = 256  # kept for the first messages of subjects; or half, if that is less
 FIRST_BYTES: Final = 8  # this part of the bytes is kept for them

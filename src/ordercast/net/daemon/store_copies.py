@@ -16,7 +16,7 @@ from ordercast.model.groups import Site
 from ordercast.net.admin.frames import PIECE_BYTES, Wire
 from ordercast.net.store.backup import back_up
 
-IDLE_S: Final = 60.0  # a client that asks for nothing for so long loses the copy to another one
+IDLE_S: Final = 60.0  # a client that asks for nothing this long loses the copy to another one
 UNSENT_BYTES: Final = 16 * PIECE_BYTES  # the most that waits for a client that does not read
 
 

@@ -48,7 +48,7 @@ def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
 class LinkLimits:
     strangers: int = 256  # connections without an accepted hello
     strangers_elsewhere: int = 128  # strangers from hosts where no peer is
-    crowd: int = 32  # so many strangers are a crowd: they get less time
+    crowd: int = 32  # strangers that are a crowd: they get less time
     stranger_bytes: int = 32_768  # the most that a stranger may send: a TLS handshake and a hello
     guests: int = 32  # connected sites that are no longer in this cluster
     pipes: int = 64  # the most pipes that are relayed here, and the most that end here

@@ -13,7 +13,7 @@ from typing import Final
 
 from ordercast.wire.datagrams import LARGEST_DATAGRAM
 
-RECEIVE_BYTES: Final = 4 * 1024 * 1024  # of the system's buffer, if it gives so much
+RECEIVE_BYTES: Final = 4 * 1024 * 1024  # of the system's buffer, if the system allows it
 _TURN = 128  # datagrams that are read before other callbacks run
 
 

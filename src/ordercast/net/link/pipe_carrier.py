@@ -14,7 +14,7 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import WRONG_FRAME, Connection
 from ordercast.wire.pipes import PipeData, PipeEnd, PipeFrame, PipeRoom
 
-SHARE_BYTES: Final = 262_144  # if so much waits to be written, pipes add no more
+SHARE_BYTES: Final = 262_144  # waiting to be written, at which pipes add no more
 AGAIN_S: Final = 0.005  # pause before the carrier tries again
 
 

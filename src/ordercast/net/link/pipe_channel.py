@@ -9,7 +9,7 @@ from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import WRONG_FRAME, Connection
 from ordercast.net.link.pipe_carrier import PipeWriter
 
-ROOM_BYTES: Final = PIPE_WINDOW // 4  # after so many bytes read, the other end is told of the room
+ROOM_BYTES: Final = PIPE_WINDOW // 4  # read, after which the other end is told of the room
 
 
 class PipeChannel(asyncio.Transport):

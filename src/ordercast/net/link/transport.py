@@ -84,7 +84,7 @@ NO_PEER: Final = "no site of this cluster, frames for it are dropped"
 TICKS: Final = 12  # how often all peers are looked at within `suspect`
 CERTIFICATES_EVERY_S: Final = 1.0
 CLOSING_S: Final = 1.0
-LINGERS: Final = 10  # so often the reading of a second connection is prolonged while frames come
+LINGERS: Final = 10  # times that reading a second connection is prolonged while frames come
 CLOSING_TURNS: Final = 5  # turns of the loop until an accepted connection has come up
 
 

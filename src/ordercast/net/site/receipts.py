@@ -22,7 +22,7 @@ from ordercast.model.errors import Error, UnknownGroup
 from ordercast.model.groups import Group
 from ordercast.model.messages import STAGES
 
-FEW = 1_024  # groups and lists that are never looked through
+FEW = 1_024  # groups and lists: up to here nothing is searched for old ones
 
 
 class StageSource(Protocol):
@@ -98,7 +98,7 @@ class Stages:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}
         self._waiting: dict[tuple[str, Group], deque[tuple[int, asyncio.Future[None]]]] = {}
         self._why_not: str | None = None
-        self._look_at = FEW  # so many groups, before they are looked through again
+        self._look_at = FEW  # search for old groups when there are more than this
         self.doubted: dict[
             Group, None
         ] = {}  # groups with awaited seqs that may never have been sent

@@ -55,7 +55,7 @@ from ordercast.net.store.rows import (
     state_row,
 )
 
-FEW = 1_000  # places that are never looked through
+FEW = 1_000  # places: up to here nothing is searched for old ones
 _ELSEWHERE = 4_096  # groups that are remembered as passing elsewhere
 
 Rows: TypeAlias = dict[OwnBatch, tuple[int, Vector]]

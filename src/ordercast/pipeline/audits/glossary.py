@@ -39,7 +39,7 @@ from ordercast.pipeline.audits.rows import DELIVERED, SENT
 
 Site = tuple[Run, str]
 SAMPLE = -(1 << 24)  # sampled rows have keys up to this one, glossaries the other negative keys
-SAMPLE_EVERY = 40  # one message in so many is looked at for cuts
+SAMPLE_EVERY = 40  # of this many messages, one is looked at for cuts
 _STREAMS_PER_GLOSSARY = 1_024
 _PLACED = ("stream", "seq", "site", "position", "attempt", "epoch")
 _PACKED = (*_PLACED, "ns", "digest", "has_digest")

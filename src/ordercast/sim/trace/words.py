@@ -10,7 +10,7 @@ from ordercast.wire.frames import Data
 from ordercast.wire.items import LaneItem
 from ordercast.wire.voting import Append
 
-_NAMED = 3  # so many items of a frame are named; the others are counted
+_NAMED = 3  # items of a frame that are named; the others are counted
 
 
 def frame_words(frame: Any) -> str:

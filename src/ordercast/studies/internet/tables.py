@@ -24,7 +24,7 @@ NEAR, UNIFORM, POPULAR = "near", "uniform", "popular"
 KINDS = (NEAR, UNIFORM, POPULAR)
 RATE_OF_SITE = 0.1  # messages a second, for each site
 
-_LARGEST = 10  # the largest group has one of so many sites
+_LARGEST = 10  # of this many sites, one is in the largest group
 _WINDOW = 4  # times the members of a near group: the sites that they are drawn from
 _WEIGHT = 1 << 32  # of the first rank
 
