@@ -59,6 +59,18 @@ def test_every_place_in_the_lists_of_how_to_add_is_there() -> None:
         assert (ROOT / known).exists(), place
 
 
+def test_every_module_that_runs_the_checks_one_by_one_is_in_the_list_of_a_checker() -> None:
+    checker = PAGE[PAGE.index("\n### a checker") : PAGE.index("\n### a tracker")]
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in modules().values()
+        if path.parent.name == "check"
+        if len(re.findall(r"\bimport .*check_\w+", path.read_text(encoding="utf-8"))) > 2
+    ]
+    assert len(found) > 1
+    assert [path for path in found if f"- `{path}`" not in checker] == []
+
+
 def test_what_a_protocol_offers_and_asks_for_is_named_as_in_the_code() -> None:
     kinds = PAGE[PAGE.index("\nChoose the kind.") : PAGE.index("\n### a frame")]
     core = ROOT / "src" / "ordercast" / "core"
