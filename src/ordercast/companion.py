@@ -54,7 +54,7 @@ class CompanionFinder(MetaPathFinder):
 
 
 def digest_of_sources(package: Path) -> str:
-    """Of all modules of the rooms that are compiled or that compiled modules build on."""
+    """A digest of all modules in the rooms that are compiled, or that compiled modules build on."""
     found = hashlib.sha256()
     for room in ROOMS:
         top = package / room

@@ -59,7 +59,7 @@ class CondensedRows(msgspec.Struct):
     """By site: the latest epoch of a message that it lacks and that is below a base, maybe."""
 
     def epoch_of(self, message: MessageId) -> int | None:
-        """Of a condensed message; None: it is not condensed."""
+        """The epoch of a condensed message. None: it is not condensed."""
         spans = self.condensed.get(message[:3])
         return None if spans is None else tag_of(spans, message[3])
 

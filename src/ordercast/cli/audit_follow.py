@@ -244,7 +244,7 @@ def _figures(args: argparse.Namespace, spark: Any) -> Any:
 
 
 def _changes(verdicts: Iterable["LiveVerdict"]) -> Iterator["LiveVerdict"]:
-    """Those that say something else than the one before."""
+    """The verdicts that differ from the one before."""
     before: dict[str, Any] | None = None
     for verdict in verdicts:
         now = {n: v for n, v in verdict.as_json().items() if n not in ("seconds", "batch")}

@@ -17,7 +17,7 @@ CONTEXT, CLUSTER = "ORDERCAST_CONTEXT", "ORDERCAST_CLUSTER"
 
 
 def place_arguments(parser: argparse._ActionsContainer) -> None:
-    """Of a verb that may go elsewhere."""
+    """The arguments of a verb that may go to daemons elsewhere."""
     dir_argument(parser)
     parser.add_argument(
         "--context", metavar="NAME", help="go to the daemons that this context names"

@@ -20,7 +20,7 @@ class VerbGrammar:
 
 
 def grammar() -> Mapping[str, VerbGrammar]:
-    """Of all verbs, in the order of the help."""
+    """The grammar of every verb, in the order of the help."""
     verbs = importlib.import_module("ordercast.cli").VERBS
     return {verb.name: _of(verb.name, verb.summary) for verb in verbs}
 

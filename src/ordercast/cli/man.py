@@ -19,7 +19,7 @@ example:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """It takes nothing but --json."""
+    """The verb takes nothing but --json."""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -100,7 +100,7 @@ def elsewhere(cluster: "Cluster", directory: Path) -> str:
 
 
 def action_arguments(parser: argparse.ArgumentParser, words: str) -> None:
-    """Of a verb with actions: `words` shows all of them, for the help."""
+    """The arguments of a verb with actions: `words` shows all actions, for the help."""
     parser.add_argument("words", nargs="+", metavar=words, help="see above")
     place_arguments(parser)
 

@@ -165,7 +165,7 @@ def opening_marks(lasts: Mapping[Stream, int], groups: Iterable[Group]) -> Strea
 
 
 def marks_among(streams: Iterable[Stream]) -> dict[Site, None]:
-    """Those in the places of origins that are marks. There are few origins and many streams."""
+    """The marks that stand in the places of origins. There are few origins and many streams."""
     return {origin: None for origin in dict.fromkeys(map(_ORIGIN, streams)) if is_mark(origin)}
 
 

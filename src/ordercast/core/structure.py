@@ -249,8 +249,8 @@ class Tellers(Structure):
         return {root: tuple(sites) for root, sites in trees.items()}
 
     def nearest_to_root(self, root: Site, count: int) -> frozenset[Site]:
-        """So many sites of the tree, by depth, then by name; all, if it has no more. A site comes
-        after all that are above it, so they are a tree."""
+        """The first `count` sites of the tree, by depth, then by name; all, if it has no more. A
+        site comes after all that are above it, so they are a tree."""
         found = self._nearest.get((root, count))
         if found is None:
             order = sorted(self.domains[root], key=lambda site: (self.depth(site), site))

@@ -79,7 +79,7 @@ class Clusters:
         return label, len(number)
 
     def cost(self) -> float:
-        """Of all groups being spread over clusters, and of the overload."""
+        """The cost of groups that are spread over clusters, and of the overload."""
         weights = self.graph.weights
         spread = sum(
             [weights[e] * _spread(len(counts)) for e, counts in enumerate(self.spread)], 0.0

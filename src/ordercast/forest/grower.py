@@ -64,7 +64,7 @@ class Grower:
 
 
 def lowest_common_ancestors(table: IndexedTable, parent: Sequence[int]) -> list[int]:
-    """Of each group's members: its primary."""
+    """The lowest common ancestor of each group's members: its primary."""
     tree = Tree.of(parent)
     primary = []
     for members in table.members:

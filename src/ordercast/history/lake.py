@@ -93,7 +93,7 @@ def appends_in(name: str) -> range:
 
 
 def merged_from(name: str, others: Mapping[str, object] | set[str]) -> list[str]:
-    """Those of the others that a merged file has replaced: of its folder and its appends."""
+    """The files among the others that a merged file has replaced: of its folder and its appends."""
     place = name.rpartition("/")[0]
     within = appends_in(name)
     return [

@@ -18,7 +18,7 @@ class CollectedTable:
         self._found = found
 
     def extend(self, count: int, values: Mapping[str, Sequence[Any] | object]) -> None:
-        """So many rows: for each column a list, or one value that holds for all of them."""
+        """Add `count` rows: for each column a list, or one value that holds for all of them."""
         given = [values.get(name) for name in self._names]  # `run` is not given
         columns = [value if isinstance(value, list) else [value] * count for value in given]
         self._found.extend(self._row(*cells) for cells in zip(*columns, strict=True))

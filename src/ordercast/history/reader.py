@@ -181,7 +181,7 @@ def arrow_rows(data: Any, table: Table, where: object) -> Iterable[Row]:
 
 
 def present_columns(schema: Any, table: Table, path: Path) -> list[Column]:
-    """Those of the table's columns that a file has. Raises ConfigError if one has another type, or
+    """The columns of the table that a file has. Raises ConfigError if one has another type, or
     if one that is not optional is missing."""
     present = []
     for column in table.columns:

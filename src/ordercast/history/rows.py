@@ -198,7 +198,7 @@ def gap_message(event: Event, where: str = "events") -> MessageId:
 
 
 def no_request(table: str, field: str) -> ConfigError:
-    """Of a row that names a client, but not what the client asked for."""
+    """The error for a row that names a client, but not what the client asked for."""
     return ConfigError(f"{table}: field {field!r}: null in some row that names a client")
 
 

@@ -30,7 +30,7 @@ class TableStream(ABC):
         self._many = 0
 
     def extend(self, count: int, values: Mapping[str, Sequence[Any] | object]) -> None:
-        """So many rows: for each column a list, or one value that holds for all of them."""
+        """Add `count` rows: for each column a list, or one value that holds for all of them."""
         for name, waiting in self._waiting.items():
             value = values[name]
             waiting.extend(value if isinstance(value, list) else [value] * count)

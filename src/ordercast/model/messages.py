@@ -113,7 +113,7 @@ def generation_in(number: int) -> int:
 
 
 def numbered(number: int) -> str:
-    """Such a number in words."""
+    """A producer's number in words."""
     generation, given = generation_in(number), number & ((1 << GENERATION_BITS) - 1)
     return f"{given} of generation {generation}" if generation else f"{given}"
 
@@ -192,7 +192,8 @@ class Requests(Packed, frozen=True):
         return parts
 
     def between(self, first: int, end: int, messages: int) -> "Requests":
-        """Those of the messages from place `first` to before `end`, of a batch of so many."""
+        """The requests of the messages from place `first` to before `end`, in a batch of
+        `messages`."""
         at = self._begin(messages)
         kept = []
         for number, count in self.numbers:
@@ -365,7 +366,7 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def seq(self) -> int:
-        """Of the first message."""
+        """The seq of the first message."""
         return self.placed.batch.seq
 
     @property

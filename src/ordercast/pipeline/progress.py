@@ -113,7 +113,7 @@ def _watch(session: "SparkSession", word: _LastWord, done: threading.Event) -> N
 
 
 def _tasks(tracker: "StatusTracker") -> tuple[int, int]:
-    """Of the jobs that run: tasks done, and all tasks."""
+    """How many tasks of the running jobs are done, and how many there are."""
     finished = total = 0
     for job in tracker.getActiveJobsIds():
         info = tracker.getJobInfo(job)

@@ -16,7 +16,8 @@ from ordercast.forest.tree import Tree
 from ordercast.plan.objectives import arrival_times
 
 Arrive = Callable[[Sequence[float], float], list[float]]
-"""Of each site's handling time and L: every group's delay, mean over its members as origins."""
+"""Makes of each site's handling time, and of L, the delay of every group: the mean over its members
+as origins."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class PageGuard:
 
 
 def _length(headers: Headers) -> int:
-    """Of the body. A body without a length is refused as too large: no page of ours sends one."""
+    """The length of the body. A body without one is refused as too large: our pages send it."""
     told = headers.get("content-length", "")
     return int(told) if told.isdecimal() and len(told) < 12 else MOST_BODY + 1
 

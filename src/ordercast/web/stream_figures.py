@@ -111,7 +111,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _highest(lines: list[Line]) -> tuple[float | None, ...]:
-    """Of a window: deliveries per second of all sites; the highest p50, p99 and lag of any."""
+    """A window in one line: deliveries per second of all sites; the highest p50, p99 and lag."""
     rate = round(sum(line["rate"] or 0 for line in lines), 3)
     highest = (
         max((line[name] for line in lines if line[name] is not None), default=None)

@@ -42,7 +42,7 @@ class PipeData(Packed, frozen=True, tag="B"):
 
 
 class PipeRoom(Packed, frozen=True, tag="C"):
-    """So many bytes have been read: the receiver may send as many more."""
+    """`count` bytes have been read: the receiver may send as many more."""
 
     number: Ordinal
     count: Annotated[int, Meta(ge=1, le=PIPE_WINDOW)]

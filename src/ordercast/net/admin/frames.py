@@ -111,7 +111,7 @@ class Subscribe(Packed, frozen=True, tag=4):
 
 
 class Credit(Packed, frozen=True, tag=5):
-    """So much more may be sent to the subscription; the client has read up to `read`."""
+    """The daemon may send this much more to the subscription. The client has read up to `read`."""
 
     id: Ordinal
     messages: Natural
@@ -144,8 +144,8 @@ class Change(Packed, frozen=True, tag=9):
 
 
 class DigestRequest(Packed, frozen=True, tag=10):
-    """Of a replica: how far it is, if it is anywhere, and what it finds wrong. The answer has what
-    the other members told last (MessagePack)."""
+    """A replica tells how far it is, if it is anywhere, and what it finds wrong. The answer has
+    what the other members told last (MessagePack)."""
 
     id: Ordinal
     group: Name

@@ -53,7 +53,7 @@ class Meter:
             self.pending.clear()
 
     def took_stamped(self, payload: bytes) -> None:
-        """Of a payload that was or will be taken too: how long it was under way."""
+        """Note how long a payload was under way. `took` counts it, before or after."""
         self._hash_pending()
         if self._timing and len(self._delays) < MOST_SAMPLES:
             self._delays.append(time.monotonic_ns() - int.from_bytes(payload[:STAMP_BYTES]))

@@ -30,7 +30,7 @@ OnPhase: TypeAlias = Callable[[str], None]
 
 
 def _nobody(_: str) -> None:
-    """Nobody wants to know."""
+    """Drop what is told of the progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,7 +339,7 @@ class ClientOutgoing:
             self._wake()
 
     def _let_go(self, sent: ClientRequest) -> None:
-        """It is rejected."""
+        """Give back the room of a request that is rejected."""
         if sent.is_under_way:
             self._release(sent.count, sent.size)
         elif sent.stamp:

@@ -224,7 +224,7 @@ def _relayed(make: "_Families", relayed: dict[str, int]) -> "Iterator[Metric]":
 
 
 def _clients(make: "_Families", clients: dict[str, Any]) -> "Iterator[Metric]":
-    """Of a daemon: a site that an application embeds has no clients."""
+    """Only of a daemon: a site that an application embeds has no clients."""
     there = [((subject,), count) for subject, count in clients.get("connected", {}).items()]
     yield make.gauges("clients", "Connected clients, by who they are", ("subject",), there)
     refused = [((row["subject"], row["act"]), row["count"]) for row in clients.get("refused", ())]

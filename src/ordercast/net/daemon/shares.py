@@ -143,11 +143,11 @@ class SubjectShare:
         return max(pause, CROWDED_S) if crowded else pause
 
     def waits(self, size: int) -> None:
-        """So many bytes of messages more wait (or less, below 0)."""
+        """The bytes of messages that wait have grown by `size`, or shrunk if it is below 0."""
         self._waiting_bytes += size
 
     def allowed(self, messages: int, size: int) -> tuple[int, int]:
-        """So much, but not more than the share."""
+        """These messages and bytes, but not more than the share."""
         if self._limits is None:
             return messages, size
         return min(messages, self._limits.messages), min(size, self._limits.bytes)

@@ -27,7 +27,7 @@ class BatchContents(NamedTuple):
     addressed: str | None = None
 
     def only(self, kept: list[int]) -> "BatchContents":
-        """Those of some messages alone."""
+        """The contents of these messages alone."""
         headers = None if self.headers is None else [self.headers[n] for n in kept]
         return self._replace(payloads=[self.payloads[n] for n in kept], headers=headers)
 
@@ -53,7 +53,7 @@ class RequestParts(NamedTuple):
     part: list[int] | None = None
 
     def only(self, kept: list[int]) -> "RequestParts":
-        """Those of some messages alone."""
+        """The parts of these messages alone."""
         if self.request is None or self.part is None:
             return self
         return RequestParts(

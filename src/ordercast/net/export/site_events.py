@@ -23,7 +23,7 @@ _JOIN = '{"reason":"join"}'
 
 
 class StoreEvents:
-    """Those that the history has not got, by its mark, which moves on.
+    """The events that the history has not got, by its mark, which moves on.
 
     `epoch`, `attempt`: where the site is after all of them; `away`: the epoch that was closed
     without it, as far as it knows.

@@ -292,7 +292,7 @@ class StoreSource:
         return last == [(EXCLUDED,)]
 
     def absent(self) -> Iterator[dict[str, Any]]:
-        """Who was absent, one event after another."""
+        """The events that say which sites were absent, the oldest first."""
         for (detail,) in self.log.rows("detail", f"events WHERE kind = '{ABSENT}' ORDER BY n"):
             yield json.loads(detail)
 

@@ -63,7 +63,7 @@ class Presence:
 
     @property
     def in_majority(self) -> bool:
-        """As far as is known here."""
+        """Whether the site is in a majority of the voters, as far as is known here."""
         return self._alone() <= 2 * self._core.options.timing.suspect
 
     def state(self) -> str:

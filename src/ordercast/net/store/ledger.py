@@ -59,7 +59,7 @@ FEW = 1_000  # places: up to here nothing is searched for old ones
 _ELSEWHERE = 4_096  # groups that are remembered as passing elsewhere
 
 Rows: TypeAlias = dict[OwnBatch, tuple[int, Vector]]
-"""Of own batches: the row, and the causal past in the row."""
+"""The row of each own batch, and the causal past in the row."""
 
 
 @dataclass(slots=True)

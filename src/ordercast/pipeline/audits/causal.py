@@ -107,7 +107,7 @@ def ranges_to_merge(total: Total) -> Iterator[tuple[int, int]]:
 
 
 def fold_sends(borders: Total, evidence: Evidence) -> None:
-    """Of the sends that all parts told, those out of order."""
+    """Find the sends that are out of order, among those that all parts told."""
     key, part, *times = borders.table("send_times", 10)
     found = [*_out_of_order(part, key, np.stack(times[:4], 1), np.stack(times[4:], 1))]
     key, part, low, high = borders.table("send_numbers", 4)

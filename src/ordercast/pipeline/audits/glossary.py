@@ -147,7 +147,7 @@ def _mixed(hashes: Hashes, stream: Ints, seq: Ints) -> Hashes:
 
 
 def _key(buckets: int, bucket: int) -> int:
-    """Of a glossary: every bucket of every division has its own."""
+    """The key of a glossary: every bucket of every division has its own."""
     return -(buckets + bucket)
 
 

@@ -29,7 +29,7 @@ TABLE, FILE = "table_name", "file_path"
 _FILES: Mapping[str, str] = {"recursiveFileLookup": "true", "pathGlobFilter": "*.parquet"}
 
 files_per_batch = 64
-"""Of each table, at most."""
+"""The most files of each table in one batch."""
 
 
 def read_streams(spark: "SparkSession", history: str) -> dict[str, "DataFrame"]:

@@ -31,8 +31,8 @@ class Rollbacks(NamedTuple):
         return Rollbacks(tuple(each for each in self.found if each.attempt <= attempt))
 
     def told(self, start: Offset, end: Offset) -> tuple[Offset, ...]:
-        """Those up to the end's attempt that take back what a query at `start` has read, one after
-        the other."""
+        """The rollbacks up to the end's attempt that take back what a query at `start` has read,
+        one after the other."""
         at, told = start.position, []
         for each in self.until(end.attempt).found:
             if each.attempt > start.attempt and each.position < at:

@@ -15,7 +15,7 @@ CHUNK_BYTES = 256 * 1024
 _AHEAD = 64  # chunks that are sent and not known to be stable
 
 chunk_rows = 1_000
-"""Of batches that are fixed from now on."""
+"""Rows of a chunk, in batches that are fixed from now on."""
 
 
 class ProducingNode(Protocol):

@@ -35,7 +35,7 @@ class SweptVerb:
     """A verb as a sweep sees it."""
 
     options: Mapping[str, VerbOption]
-    """Those that are not swept say why."""
+    """Options that are not swept say why."""
     measures: tuple[str, ...]
     check: Callable[[Config, ReadFile], None]
     """Raises ConfigError when the values of a point, each of them right, do not go together."""

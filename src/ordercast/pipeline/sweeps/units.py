@@ -31,7 +31,8 @@ _BY_NAME = {
 
 
 def unit_of(measure: str) -> str:
-    """Of a measure, which may stand behind a protocol and a slash; empty for plain counts."""
+    """The unit of a measure, which may stand behind a protocol and a slash; empty for plain
+    counts."""
     name = measure.rpartition("/")[2]
     if name in _BY_NAME:
         return _BY_NAME[name]

@@ -179,7 +179,7 @@ def exponential_figure(results: Results) -> "Figure":
 
 
 def sized_curve(results: Results, x: str, measure: str, groups: int, sizes: str) -> list[Spot]:
-    """Of propagation, along one axis, with fixed or with exponential sizes."""
+    """The curve of `propagation` along one axis, with fixed or with exponential sizes."""
     return curve(
         results, x, measure, groups=groups, sizes=sizes, protocol="propagation", **SERIES[x]
     )

@@ -511,7 +511,7 @@ def table2_findings(results: Results) -> list[Finding]:
 
 
 def _checks(results: Results) -> Finding:
-    """Of a multicast, in software; a unicast is checked by the hardware."""
+    """Checks of multicasts, in software; the hardware checks a unicast."""
     checks = {p: _by_size(results, p, "checks") for p in PROTOCOLS}
     wanted = {p: _by_size(results, p, "wanted_checks") for p in PROTOCOLS}
     more = [a.y > b.y for p in PROTOCOLS for a, b in zip(checks[p], wanted[p], strict=True) if a.y]

@@ -46,7 +46,7 @@ _TICKS = (50, 200, 1_000, 5_000, 20_000)
 
 
 def complete(results: Results, measure: str, protocol: str) -> list[Spot]:
-    """Of the complete trees."""
+    """The curve of a measure over the complete trees."""
     return curve(
         results, _MEMBERS, measure, protocol=protocol, random_tree=None, placement=None, links=None
     )
@@ -341,7 +341,7 @@ def trigger_figure(results: Results) -> "Figure":
 
 
 def _held(results: Results, measure: str, loss: float) -> list[Spot]:
-    """Of the X that a buffer can hold."""
+    """The spots at the X that a buffer can hold."""
     return [spot for spot in by_limit(results, measure, loss=loss) if spot.x <= BUFFER]
 
 
