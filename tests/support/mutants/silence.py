@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ordercast.core.epochs.silence.hearing import Hearing
+from ordercast.core.epochs.silence.judgement import SilenceJudgement
 from ordercast.core.epochs.silence.pauses import Pauses
-from ordercast.core.epochs.silence.silences import Silences
 from support.mutants.exclusion import in_force
 
 
@@ -22,7 +22,7 @@ def the_manager_judges_alone() -> Iterator[None]:
         [
             (Hearing, "doubt", _nothing),
             (Hearing, "_look", _nothing),
-            (Silences, "_is_gone", lambda *_given: True),
+            (SilenceJudgement, "_is_gone", lambda *_given: True),
             (Pauses, "begin", _nothing),
         ]
     ):

@@ -16,8 +16,8 @@ from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Flushing, Layout
 from ordercast.core.epochs.past import Chosen, choose
 from ordercast.core.epochs.raft import Raft
+from ordercast.core.epochs.silence.judgement import SilenceJudgement
 from ordercast.core.epochs.silence.pauses import Pauses
-from ordercast.core.epochs.silence.silences import Silences
 from ordercast.core.epochs.streams.parts import (
     ReportParts,
     end_in_parts,
@@ -52,7 +52,7 @@ class _Member(Protocol):
 
 
 class Exclusions:
-    def __init__(self, member: _Member, raft: Raft, silences: Silences) -> None:
+    def __init__(self, member: _Member, raft: Raft, silences: SilenceJudgement) -> None:
         self._member = member
         self._raft = raft
         self._silences = silences

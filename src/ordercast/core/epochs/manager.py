@@ -19,7 +19,7 @@ from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.grant_edits import why_not_granted
 from ordercast.core.epochs.layout import Closing, Layout
 from ordercast.core.epochs.raft import LEADER, Raft
-from ordercast.core.epochs.silence.silences import Silences
+from ordercast.core.epochs.silence.judgement import SilenceJudgement
 from ordercast.core.epochs.streams.closings import ClosingReports
 from ordercast.core.epochs.streams.parts import ReportParts, end_in_parts
 from ordercast.model.epochs import (
@@ -97,7 +97,7 @@ class Manager:
         self._told = 0  # how many records every site was fed, at least once
         self._helped: dict[Site, int] = {}  # when each site was fed, while another one led
         self._detector = Detector(0)
-        self._silences = Silences(member, raft)
+        self._silences = SilenceJudgement(member, raft)
         self.excluding = Exclusions(member, raft, self._silences)
         self.alarm_at = NEVER
         self.led_at = 0  # when it last worked as the manager

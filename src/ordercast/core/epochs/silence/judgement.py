@@ -27,7 +27,7 @@ class _Member(Protocol):
     detoured: tuple[Site, ...]
 
 
-class Silences:
+class SilenceJudgement:
     """State: the peers that each site finds silent, and those that it reaches through others; since
     when pairs are apart, and when both sites of a pair last said so; what the manager itself does
     not hear."""
