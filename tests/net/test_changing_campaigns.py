@@ -3,8 +3,8 @@ the time while sites are killed, also all at once, and restarted in any order.""
 
 import pytest
 
-from support.clusters.campaigns import Case
-from support.clusters.changing_campaigns import run_changing
+from support.clusters.campaigns.changing_campaigns import run_changing
+from support.clusters.campaigns.local_kills import Case
 
 CASES = [
     Case("propagation", "safe", "sync", seed=1),

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from ordercast.core.epochs.admission import Admission
 from ordercast.net.site.driver import NodeDriver
 from ordercast.net.store.events import OpenedEpochs
-from support.clusters import campaigns
-from support.clusters.campaigns import Case
-from support.clusters.changing_campaigns import run_changing
+from support.clusters.campaigns import local_kills
+from support.clusters.campaigns.changing_campaigns import run_changing
+from support.clusters.campaigns.local_kills import Case
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -60,7 +60,7 @@ def test_a_node_that_is_careless_with_epochs_is_found_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     mutant(monkeypatch)
-    monkeypatch.setattr(campaigns, "QUIET_S", 3.0)  # some never come to rest
+    monkeypatch.setattr(local_kills, "QUIET_S", 3.0)  # some never come to rest
     for seed in range(1, 7):
         case = Case(seed=2 * seed, kills=8, messages=25, unread=(100_000,))
         try:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.clusters.campaigns import Case
-from support.clusters.excluding_campaigns import run_excluding
+from support.clusters.campaigns.excluding_campaigns import run_excluding
+from support.clusters.campaigns.local_kills import Case
 
 CASES = [
     Case("propagation", "safe", seed=1, kills=6, policy="exclude"),

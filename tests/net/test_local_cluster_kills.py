@@ -4,7 +4,7 @@ saw of its own stream."""
 
 import pytest
 
-from support.clusters.campaigns import Case, run_case
+from support.clusters.campaigns.local_kills import Case, run_case
 
 CASES = [
     Case(protocol, deliver, durability, causal=causal, seed=seed)

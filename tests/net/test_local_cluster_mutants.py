@@ -12,8 +12,8 @@ from ordercast.net.site.running_site import RunningSite
 from ordercast.net.site.stream import Stream
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
-from support.clusters import campaigns
-from support.clusters.campaigns import Case, run_case
+from support.clusters.campaigns import local_kills
+from support.clusters.campaigns.local_kills import Case, run_case
 from support.judges.applog import judge
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
@@ -71,7 +71,7 @@ def test_a_site_that_breaks_a_promise_is_found_out(
     mutant: Mutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant(monkeypatch)
-    monkeypatch.setattr(campaigns, "QUIET_S", 3.0)  # some never come to rest
+    monkeypatch.setattr(local_kills, "QUIET_S", 3.0)  # some never come to rest
     for seed in range(1, 9):
         case = Case(seed=2 * seed, kills=12, messages=25, unread=(100_000,))
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.clusters.client_kills import Case, run_case
+from support.clusters.campaigns.client_kills import Case, run_case
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.clusters.campaigns import Case
+from support.clusters.campaigns.local_kills import Case
 from support.clusters.disturbed import run_disturbed
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from support.clusters.reader_kills import ReaderCase, judge, run_readers
+from support.clusters.campaigns.reader_kills import ReaderCase, judge, run_readers
 
 
 def test_readers_get_every_message_once_over_kills(tmp_path: Path) -> None:

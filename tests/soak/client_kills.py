@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from ordercast.core.order.registry import PROTOCOLS
-from support.clusters.client_kills import Case, run_case
+from support.clusters.campaigns.client_kills import Case, run_case
 from tools.soak.campaign import Outcome
 
 CASE_S = 20

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from ordercast.core.order.registry import PROTOCOLS
-from support.clusters.campaigns import Case
+from support.clusters.campaigns.local_kills import Case
 from support.clusters.disturbed import run_disturbed
 from tools.soak.campaign import Outcome
 

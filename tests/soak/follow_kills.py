@@ -5,7 +5,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from support.clusters.follow_kills import run_follow_kills
+from support.clusters.campaigns.follow_kills import run_follow_kills
 from tools.soak.campaign import Outcome
 
 CASE_S = 120

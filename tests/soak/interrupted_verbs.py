@@ -5,7 +5,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from support.clusters.interrupted_verbs import run_interrupted
+from support.clusters.campaigns.interrupted_verbs import run_interrupted
 from tools.soak.campaign import Outcome
 
 CASE_S = 30

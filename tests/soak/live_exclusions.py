@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from ordercast.core.order.registry import PROTOCOLS
-from support.clusters.campaigns import Case
-from support.clusters.excluding_campaigns import run_excluding
+from support.clusters.campaigns.excluding_campaigns import run_excluding
+from support.clusters.campaigns.local_kills import Case
 from tools.soak.campaign import Outcome
 
 CASE_S = 30

@@ -5,8 +5,8 @@ In two of four cases there are daemons of other sites than members, in the domai
 import tempfile
 from pathlib import Path
 
-from support.clusters.client_kills import Case
-from support.clusters.moving_clients import run_here
+from support.clusters.campaigns.client_kills import Case
+from support.clusters.campaigns.moving_clients import run_here
 from tools.soak.campaign import Outcome
 
 CASE_S = 40

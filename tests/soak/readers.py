@@ -5,7 +5,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from support.clusters.reader_kills import ReaderCase, run_readers
+from support.clusters.campaigns.reader_kills import ReaderCase, run_readers
 from tools.soak.campaign import Outcome
 
 CASE_S = 60

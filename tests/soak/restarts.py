@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from ordercast.core.order.registry import PROTOCOLS
-from support.clusters.campaigns import Case, run_case
+from support.clusters.campaigns.local_kills import Case, run_case
 from tools.soak.campaign import Outcome, keep_files
 
 

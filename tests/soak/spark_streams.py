@@ -5,7 +5,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from support.clusters.stream_kills import EXECUTOR, StreamCase, run_stream
+from support.clusters.campaigns.stream_kills import EXECUTOR, StreamCase, run_stream
 from tools.soak.campaign import Outcome
 
 CASE_S = 150

@@ -17,8 +17,8 @@ from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.net.cluster.certificates import add_client_certificates, write_certificates
 from ordercast.pipeline.streams.source import ADMISSION
+from support.clusters.campaigns.stream_kills import StreamCase, judge, run_stream
 from support.clusters.served import served
-from support.clusters.stream_kills import StreamCase, judge, run_stream
 from support.harness.loops import in_loop
 from support.programs.stream_query import finish
 

@@ -11,7 +11,7 @@ from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.assembly import AnyTransport, MakeTransport, TransportSite, over_tcp
-from support.clusters.campaigns import Campaign, Case, Found
+from support.clusters.campaigns.local_kills import Campaign, Case, Found
 from support.clusters.processes import NAME
 from support.harness import loops
 from support.harness.ports import free_ports

@@ -19,9 +19,9 @@ from ordercast.pipeline.session import open_session
 from ordercast.pipeline.streams.format import OrdercastFormat
 from ordercast.pipeline.streams.options import sink_options
 from ordercast.pipeline.streams.sink import SinkWriter, Staged
+from support.clusters.campaigns.reader_kills import log_of
 from support.clusters.node_processes import NodeProcesses
 from support.clusters.processes import ROOT, write_cluster
-from support.clusters.reader_kills import log_of
 
 GROUPS = {"gamma": ["b", "c"]}
 FAILED, STAGED = "failed", "staged"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ordercast.net.local import LocalCluster
 from ordercast.net.site.node import Node, site_of
-from support.clusters.campaigns import QUIET_S, Campaign, Case, Found
+from support.clusters.campaigns.local_kills import QUIET_S, Campaign, Case, Found
 from support.harness import loops
 
 SUSPECT_S = 0.15

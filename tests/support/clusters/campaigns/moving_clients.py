@@ -23,7 +23,7 @@ from ordercast.net.client.client import Client
 from ordercast.net.client.endpoints import SocketEndpoint
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.store.events import ENTERED
-from support.clusters.client_kills import Case, Found, _audit, log_of, running
+from support.clusters.campaigns.client_kills import Case, Found, _audit, log_of, running
 from support.clusters.excluding import root_of
 from support.clusters.served import Served, served
 from support.harness import loops

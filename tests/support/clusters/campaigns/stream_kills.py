@@ -24,9 +24,9 @@ from ordercast.net.client.client import Client, connect
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
+from support.clusters.campaigns.reader_kills import log_of
 from support.clusters.node_processes import NodeProcesses
 from support.clusters.processes import ROOT, write_cluster
-from support.clusters.reader_kills import log_of
 from support.harness import loops
 from support.harness.spark_cluster import SparkCluster, family, spark_cluster
 

@@ -15,8 +15,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from support.clusters.client_kills import Case, Found, running
-from support.clusters.moving_clients import GROUP, SETTLE_S, Daemons, Life, MovingClients, judge
+from support.clusters.campaigns.client_kills import Case, Found, running
+from support.clusters.campaigns.moving_clients import (
+    GROUP,
+    SETTLE_S,
+    Daemons,
+    Life,
+    MovingClients,
+    judge,
+)
 from support.clusters.processes import ROOT
 from support.harness import loops
 from support.programs.id_sender import payloads_of

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from support.clusters.client_kills import Case, Found
+from support.clusters.campaigns.client_kills import Case, Found
 from tools.soak.campaign import Outcome
 
 CASE_S = 100

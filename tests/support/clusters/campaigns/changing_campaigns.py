@@ -24,7 +24,7 @@ from ordercast.net.local import LocalCluster
 from ordercast.net.site.changes import new_change_name
 from ordercast.net.site.node import Node, site_of
 from ordercast.net.site.stream import EpochOpened
-from support.clusters.campaigns import Campaign, Case, Found
+from support.clusters.campaigns.local_kills import Campaign, Case, Found
 from support.harness import loops
 from support.judges.applog import accepted, saw
 

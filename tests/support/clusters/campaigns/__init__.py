@@ -1,0 +1,1 @@
+"""Whole cases of soak campaigns: clusters under load, whose parts are killed or moved at random."""
