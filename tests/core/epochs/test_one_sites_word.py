@@ -37,9 +37,9 @@ def lie(made: World, **said: object) -> dict[str, object]:
                 (peer, replace(frame, **said) if isinstance(frame, Fed) else frame)
                 for peer, frame in sends
             ]
-        transmit(site, sends)  # type: ignore[arg-type]
+        transmit(site, sends)
 
-    made._transmit = lying  # type: ignore[assignment]
+    made._transmit = lying  # type: ignore[method-assign]
     return said
 
 
