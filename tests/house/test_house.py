@@ -9,7 +9,18 @@ from functools import cache
 from ordercast.core.order.registry import PROTOCOLS
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.plan.candidates import BUILDERS
-from tools.rooms import PICTURE, ROOT, USERS, cycles, entrants, imports, modules, picture
+from tools.rooms import (
+    PACKAGE,
+    PICTURE,
+    ROOT,
+    USERS,
+    cycles,
+    entrants,
+    imports,
+    modules,
+    picture,
+    rooms_below,
+)
 
 LONGEST_FUNCTION = 70
 MOST_FILES = 25  # in a package
@@ -37,6 +48,21 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_a_circle_is_found() -> None:
     edges = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}
     assert cycles(edges) == [["a", "b", "c"]]
+
+
+def test_no_module_names_one_of_a_room_above_in_a_string() -> None:
+    """To import it later: an import that points up, and that import-linter does not see."""
+    paths = modules()
+    edges = imports(paths)
+    rooms = rooms_below(PACKAGE, paths, edges)
+    up = []
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and node.value in paths:
+                own, other = (each.split(".")[1:2] for each in (name, str(node.value)))
+                if own and other and own != other and own[0] in rooms.get(other[0], ()):
+                    up.append(f"{name}: {node.value}")
+    assert up == []
 
 
 def test_functions_have_at_most_70_lines() -> None:
