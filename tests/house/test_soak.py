@@ -153,6 +153,14 @@ def test_beginning_anew_keeps_the_record_before_it(tmp_path: Path) -> None:
     assert len((tmp_path / "sample.previous").read_text().splitlines()) == 2
 
 
+def test_a_campaign_says_itself_how_long_a_case_is() -> None:
+    """An imported `CASE_S` is not seen: its long cases would run among the quick ones."""
+    for name in campaign_names():
+        path = CAMPAIGNS / f"{name}.py"
+        told = "CASE_S" in path.read_text(encoding="utf-8")
+        assert told == (case_seconds(path) > 0), name
+
+
 QUICK = [name for name in campaign_names() if case_seconds(CAMPAIGNS / f"{name}.py") <= 4]
 
 

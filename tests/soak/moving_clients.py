@@ -4,11 +4,11 @@ delivered once at every member, in its client's order; both levels, so that logs
 
 from functools import partial
 
-from support.clusters.campaigns.moving_cases import CASE_S, moving
+from support.clusters.campaigns.moving_cases import moving
 from support.clusters.campaigns.moving_clients import run_moving
 from tools.soak.campaign import Outcome
 
-__all__ = ["CASE_S", "run"]
+CASE_S = 100
 
 
 def run(seed: int) -> Outcome:

@@ -7,7 +7,6 @@ from pathlib import Path
 from support.clusters.campaigns.client_kills import Case, Found
 from tools.soak.campaign import Outcome
 
-CASE_S = 100
 _KILLS = 10
 
 
