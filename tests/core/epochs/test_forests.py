@@ -498,11 +498,11 @@ def test_a_forest_that_takes_long_to_build_is_not_built_anew_by_age(
     assert domain.structure.forest.age == (0 if anew else 8)
     assert domain.structure.forest.builder == builder
     folds = Folds(counting)
-    edit = UseBuilder("star" if protocol == "propagation" else builder)
-    layout = folds.fold(layout, Entry(1, folds.begin(layout, Begin("b", (edit,)))))
+    asked = UseBuilder("star" if protocol == "propagation" else builder)
+    layout = folds.fold(layout, Entry(1, folds.begin(layout, Begin("b", (asked,)))))
     layout = folds.fold(layout, Entry(1, folds.end(layout, Finish("b", ()))))
     (domain,) = layout.domains.values()
-    assert (built[-1], domain.structure.forest.age) == (edit.builder, 0)
+    assert (built[-1], domain.structure.forest.age) == (asked.builder, 0)
 
 
 pairs = st.sampled_from([(a, b) for a in SITES for b in SITES if a < b])

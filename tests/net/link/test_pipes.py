@@ -207,7 +207,7 @@ def test_of_many_sites_one_that_reaches_a_single_other_site_reaches_all() -> Non
         ends = [End(name, anywhere(names), times=replace(QUICK, suspect=SECOND)) for name in names]
         a, c, *others = ends
         async with started(*ends):
-            nowhere = ("127.0.0.1", *free_ports(1))
+            nowhere = ("127.0.0.1", free_ports(1)[0])
             for other in others:
                 a.transport.addresses[other.name] = other.transport.addresses["a"] = nowhere
                 for name in ("a", "c"):
