@@ -156,6 +156,10 @@ def test_a_flush_forgets_lost_stores() -> None:
     assert layout.roster["a"] == 2
     assert not any(origin == "a" for origin, _, _ in layout.lasts)
     assert layout.last_seq("a", 2, "@y") == 0
+    layout = ended(replace(layout, voters=("b",)), edit=RetireSite("a"))
+    layout = ended(replace(layout, outcomes={}), edit=AddSite("a", "h:1"))
+    assert layout.roster["a"] == 1  # its incarnations begin anew, and its numbers do not
+    assert layout.last_seq("a", 1, "@y") == layout.last_seq("a", 1, "g") == 7
 
 
 @pytest.mark.usefixtures("none")

@@ -88,11 +88,13 @@ def with_streams(
         return layout
     roster, groups = layout.roster, layout.groups
     floors, bygone, kept = dict(layout.floors), dict(layout.bygone), dict[Stream, int]()
-    if flush:  # what is of earlier incarnations: those stores are lost, and nobody takes it
-        floors = {at: seq for at, seq in floors.items() if at[1] >= roster.get(at[0], 0)}
+    for at in layout.floors if flush else ():
+        if at[1] < roster.get(at[0], 0):  # those stores are lost, and nobody takes what is of them
+            bygone[at] = max(floors.pop(at), bygone.get(at, 0))
     for stream, seq in lasts.items():
         origin, incarnation, group = stream
         if flush and incarnation < roster.get(origin, 0):
+            bygone[origin, incarnation] = max(seq, bygone.get((origin, incarnation), 0))
             continue
         stays = origin in roster or is_mark(origin)
         if stream in told or (stays and group in groups):
