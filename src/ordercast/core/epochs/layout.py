@@ -140,8 +140,8 @@ class Layout:
     last_ticket: int = 0
     # By epoch that was closed without an absent site: the marks of producers that it began with.
     opening_marks: Mapping[int, Included] = field(default_factory=dict)
-    # Of retired sites, also if they were added again, and of lost stores: what was known of messages
-    # up to this seq, in streams without an entry, is forgotten.
+    # Of retired sites, also if they were added again, and of lost stores: what was known of
+    # messages up to this seq, in streams without an entry, is forgotten.
     bygone: Mapping[tuple[Site, int], int] = field(default_factory=dict)
 
     def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
