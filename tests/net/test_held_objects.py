@@ -59,7 +59,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "FEW", 4)
     monkeypatch.setattr(ledger, "FEW", 20)
     monkeypatch.setattr(store, "MOST_STARTS", 2)
-    monkeypatch.setattr(events, "_OPENED_GROUPS", 16)
+    monkeypatch.setattr(events, "OPENED_GROUPS", 16)
     monkeypatch.setattr(events, "ENTRIES_MOST", 4)
 
 

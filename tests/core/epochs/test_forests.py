@@ -464,6 +464,47 @@ def test_a_forest_is_adapted_so_often_and_then_built_anew(monkeypatch: pytest.Mo
     assert len(built) == 2
 
 
+@pytest.mark.parametrize(
+    ("builder", "protocol", "anew"),
+    [
+        ("greedy", "propagation", 0),
+        ("metagroups", "propagation", 0),
+        ("metagroups_balanced", "propagation", 0),
+        ("metagroups", "metagroup", 8),  # it needs the tree of just these metagroups
+    ],
+)
+def test_a_forest_that_takes_long_to_build_is_not_built_anew_by_age(
+    builder: str, protocol: str, anew: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forests, "MANY", 0)
+    monkeypatch.setattr(forests, "QUICK", 0)
+    monkeypatch.setattr(forests, "OLD", 3)
+    built: list[str] = []
+
+    def counting(table: GroupTable, builder: str, protocol: str) -> Forest:
+        built.append(builder)
+        return build_forest(table, builder, protocol)
+
+    groups = {group: tuple(members) for group, members in GROUPS.items()}
+    layout = first_layout(SITES, "abc", groups, builder, protocol, build_forest)
+    for number in range(8):
+        folds = Folds(counting)  # each remembers the forest that it built last
+        edit = (JoinGroup, LeaveGroup)[number % 2]("alpha", "z")
+        layout = folds.fold(layout, Entry(1, folds.begin(layout, Begin(f"c{number}", (edit,)))))
+        layout = folds.fold(layout, Entry(1, folds.end(layout, Finish(f"c{number}", ()))))
+        assert layout.outcomes[f"c{number}"] == ""
+    (domain,) = layout.domains.values()
+    assert len(built) == anew
+    assert domain.structure.forest.age == (0 if anew else 8)
+    assert domain.structure.forest.builder == builder
+    folds = Folds(counting)
+    asked = UseBuilder("star" if protocol == "propagation" else builder)
+    layout = folds.fold(layout, Entry(1, folds.begin(layout, Begin("b", (asked,)))))
+    layout = folds.fold(layout, Entry(1, folds.end(layout, Finish("b", ()))))
+    (domain,) = layout.domains.values()
+    assert (built[-1], domain.structure.forest.age) == (asked.builder, 0)
+
+
 pairs = st.sampled_from([(a, b) for a in SITES for b in SITES if a < b])
 
 

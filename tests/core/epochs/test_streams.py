@@ -9,8 +9,11 @@ import pytest
 from ordercast.core.epochs.changes import fold
 from ordercast.core.epochs.layout import Layout, first_layout
 from ordercast.core.epochs.packing import floor_in, pack_layout, unpack_layout
+from ordercast.core.epochs.records import REFUSED
 from ordercast.core.epochs.streams import ends
 from ordercast.model.epochs import (
+    AddGroup,
+    AddSite,
     Begin,
     Finish,
     Flush,
@@ -153,6 +156,10 @@ def test_a_flush_forgets_lost_stores() -> None:
     assert layout.roster["a"] == 2
     assert not any(origin == "a" for origin, _, _ in layout.lasts)
     assert layout.last_seq("a", 2, "@y") == 0
+    layout = ended(replace(layout, voters=("b",)), edit=RetireSite("a"))
+    layout = ended(replace(layout, outcomes={}), edit=AddSite("a", "h:1"))
+    assert layout.roster["a"] == 1  # its incarnations begin anew, and its numbers do not
+    assert layout.last_seq("a", 1, "@y") == layout.last_seq("a", 1, "g") == 7
 
 
 @pytest.mark.usefixtures("none")
@@ -174,6 +181,109 @@ def test_of_a_retired_site_only_what_its_last_epoch_tells_is_kept() -> None:
     layout = ended(layout, ("a", 1, "g", 6), edit=RetireSite("a"))
     assert {s: n for s, n in layout.lasts.items() if s[0] == "a"} == {("a", 1, "g"): 6}
     assert layout.floors["a", 1] == 7
+
+
+@pytest.mark.usefixtures("none")
+def test_generations_of_retired_sites_leave_two_numbers_each() -> None:
+    layout = first_layout(
+        "abcd", "d", {"g": ("a", "b"), "h": ("c", "d")}, "greedy", "propagation", build
+    )
+
+    def change(*edits: Any, told: Any = ()) -> None:
+        nonlocal layout
+        name = f"c{layout.count}"
+        layout = replace(fold(layout, Begin(name, edits, ""), build), look_at=0)
+        layout = fold(layout, Finish(name, told), build)
+        assert layout.outcomes[name] == ""
+
+    for number in range(30):
+        site, groups = f"n{number}", [f"g{number}_{i}" for i in range(5)]
+        change(AddSite(site, "h:1"))
+        change(*(AddGroup(group, (site, "d")) for group in groups))
+        change(RetireSite(site), told=tuple((site, 1, group, 7) for group in groups))
+        assert layout.last_seq(site, 1, groups[0]) == 7  # it may ask what became of its messages
+        change(*(RemoveGroup(group) for group in groups))
+        assert layout.lasts == {}
+        assert layout.forgets(site, 1, groups[0], 7)
+        assert not layout.forgets(site, 1, groups[0], 8)
+    assert len(layout.bygone) + len(layout.floors) <= 2 * 30
+    back = unpack_layout(pack_layout(layout), build)
+    assert back == layout
+    assert floor_in(pack_layout(layout), "n3", 1) == 7
+    change(AddSite("n3", "h:1"))
+    assert layout.last_seq("n3", 1, "g") == 7  # it numbers on
+
+
+def retired_while_away(*, again: bool = False, forgets: bool) -> World:
+    """x has sent a message that the others deliver without its knowing; it is retired while it is
+    away, and comes when the log has only the layout as a whole. `forgets`: the layout has been
+    looked through since. `again`: x was added again meanwhile."""
+    world = World(
+        {"g": "abx", "h": "ab"}, "abx", "ab", policy="exclude", deliver="agreed",
+        log_entries=4, checkpoint_batches=4,
+    )  # fmt: skip
+    world.run(SECOND)
+    world.submit("x", "g", b"known")
+    world.run(world.now + SECOND)
+    world.deaf = {("a", "x"), ("b", "x")}
+    world.submit("x", "g", b"delivered")
+    world.run(world.now + 30 * MILLISECOND)
+    world.crash("x", 60 * SECOND)
+    world.deaf = set()
+    world.run(world.now + 2 * SECOND)
+    world.ask("a", "retire", RetireSite("x"))
+    world.run(world.now + SECOND)
+    if forgets:  # more streams, so that they are looked through
+        for site, group in itertools.product("ab", "gh"):
+            world.submit(site, group, b"more")
+        world.ask("b", "leave", LeaveGroup("h", "b"))
+        world.run(world.now + SECOND)
+    if again:
+        world.ask("a", "again", AddSite("x", "x:1"))
+        world.run(world.now + SECOND)
+    for number in range(12):
+        world.ask("a", f"few{number}", AddGroup(f"few{number}", ("a",)))
+        world.run(world.now + 200 * MILLISECOND)
+    assert all(not why for why in world.outcomes.values()), world.outcomes
+    world.start("x")
+    world.settle()
+    return world
+
+
+def texts(world: World, site: str) -> list[bytes]:
+    return [payload for _, _, payload in world.seen[site]]
+
+
+@pytest.mark.parametrize("forgets", [False, True], ids=["told", "forgotten"])
+@pytest.mark.parametrize("again", [False, True], ids=["retired", "added again"])
+def test_what_a_retired_site_had_sent_is_neither_sent_again_nor_refused(
+    forgets: bool, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "FEW", 0 if forgets else 4_096)
+    with monkeypatch.context() as patch:
+        receipts: list[tuple[str, str, int]] = []
+        usual = World._send
+
+        def noting(world: World, site: str, box: Any) -> None:
+            if site == "x":
+                receipts.extend((one.stage, one.group, one.seq) for one in box.receipts)
+            usual(world, site, box)
+
+        patch.setattr(World, "_send", noting)
+        world = retired_while_away(again=again, forgets=forgets)
+    member = world.members["x"]
+    for site in "ab":
+        assert [text for text in texts(world, site) if text != b"more"] == [b"known", b"delivered"]
+    assert (("x", 1, "g") in member.layout.lasts) is not forgets
+    assert (REFUSED, "g", 2) not in receipts
+    assert (("stable", "g", 2) in receipts) is not forgets
+    assert member.window.bygone == ([("g", 1, 1), ("g", 2, 1)] if forgets else [])
+    if again:
+        world.ask("a", "join", JoinGroup("g", "x"))
+        world.run(world.now + SECOND)
+        world.submit("x", "g", b"later")
+        world.settle()
+        assert texts(world, "a")[-1] == texts(world, "b")[-1] == b"later"
 
 
 @pytest.mark.parametrize("deliver", ["safe", "agreed"])

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,8 +12,17 @@ from ordercast.model.errors import ConfigError
 from ordercast.net.client.client import connect
 from ordercast.net.cluster.directory import append_own, make_directory, require_own
 from ordercast.net.cluster.file import parse_cluster, read_cluster
+from ordercast.net.cluster.processes import (
+    StartFailed,
+    _Logged,
+    is_retired,
+    log_file,
+    note_retired,
+    require_all_run,
+)
 from ordercast.net.cluster.secret import ClusterSecret, secret_of
 from ordercast.net.site.node import Node
+from ordercast.net.store.file import connect as connect_store
 from ordercast.net.store.file import lock
 from support.harness.loops import in_loop
 from support.harness.ports import free_ports
@@ -160,11 +170,14 @@ def test_a_directory_of_somebody_else_is_refused(
             act()
 
 
-def test_a_directory_that_everybody_may_write_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_others_may_write_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "dir"
     make_directory(directory)
     directory.chmod(0o777)
     with pytest.raises(ConfigError, match=r"dir: every user may write there \(chmod o-w\)"):
+        require_own(directory)
+    directory.chmod(0o770)
+    with pytest.raises(ConfigError, match=r"dir: its group may write there \(chmod g-w\)"):
         require_own(directory)
     around = tmp_path / ".ordercast"
     make_directory(around / "demo")
@@ -185,3 +198,30 @@ def test_a_log_or_a_lock_is_not_written_through_a_link(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"a\.db: cannot be written"):
         lock(tmp_path / "a.db")
     assert not (tmp_path / "victim").exists()
+
+
+def test_a_store_or_a_note_is_not_made_through_a_link(tmp_path: Path) -> None:
+    for name in ("a.db", "a.retired"):
+        (tmp_path / name).symlink_to(tmp_path / "victim")
+    with pytest.raises(ConfigError, match=r"a\.db: is a link; give the folder"):
+        connect_store(tmp_path / "a.db")
+    note_retired(tmp_path, "a", True)
+    assert not (tmp_path / "victim").exists()
+    assert (tmp_path / "a.retired").is_file()
+    assert is_retired(tmp_path, "a")
+
+
+def test_why_a_daemon_ended_is_not_read_through_a_link(tmp_path: Path) -> None:
+    """A log that somebody has put there could show a file that he may not read."""
+    (tmp_path / "victim").write_text("a secret\n", encoding="ascii")
+    log = log_file(tmp_path, "a")
+    log.symlink_to(tmp_path / "victim")
+    child = _Logged([sys.executable, "-c", "raise SystemExit(2)"])
+    child.wait()
+    with pytest.raises(StartFailed, match="site a did not start") as failed:
+        require_all_run({"a": child}, tmp_path)
+    assert "secret" not in str(failed.value)
+    log.unlink()
+    log.write_text("ordercast: why it ended\n", encoding="ascii")
+    with pytest.raises(StartFailed, match="site a did not start: why it ended"):
+        require_all_run({"a": child}, tmp_path)

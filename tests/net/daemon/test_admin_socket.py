@@ -137,6 +137,22 @@ async def test_garbage_ends_that_connection_and_nothing_else(
 
 
 @in_loop
+async def test_text_that_is_no_utf8_is_told_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hello = frame_of(ClientHello(VERSION, "local", "a", CLIENT))
+    async with served(tmp_path) as running:
+        for _ in range(3):
+            async with Raw.open(running) as raw:
+                raw.say(hello.replace(b"local", b"loc\xff\xfe"))
+                assert await raw.closed()
+        await until(lambda: not running.admins["a"].desk._connections)
+    said = [record.message for record in caplog.records if "dropped" in record.message]
+    assert said == ["a client was dropped: a frame does not decode"]
+    assert "Traceback" not in caplog.text
+
+
+@in_loop
 async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) -> None:
     async with served(tmp_path) as running:
         for hello, why in (

@@ -14,12 +14,13 @@ from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.link.connection import Connection, LinkLimits
 from ordercast.net.link.hello import Hello
 from ordercast.net.link.pipe_carrier import PipeCarrier
-from ordercast.net.link.pipes import Pipes, RelaySide
+from ordercast.net.link.pipes import Pipes, RelaySide, most_pipes, most_pipes_of_peer
 from ordercast.net.link.proof import NOT_PROVED
 from ordercast.net.link.tls import WRONG_NAME, TlsConfig
 from ordercast.net.link.transport import Transport
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
+from support.harness.ports import free_ports
 from support.network.links import (
     CLUSTER,
     QUICK,
@@ -30,6 +31,7 @@ from support.network.links import (
     connected,
     frame,
     on_asyncio,
+    started,
     until,
 )
 from support.network.meshes import mesh
@@ -195,6 +197,50 @@ def test_a_site_that_reaches_one_other_site_reaches_all() -> None:
             await until(lambda: all(end.received("a") == [5] for end in ends[1:]), "everywhere")
 
     on_asyncio(main())
+
+
+def test_of_many_sites_one_that_reaches_a_single_other_site_reaches_all() -> None:
+    """a and c reach each other, and c all others; a and the others never hear each other."""
+
+    async def main() -> None:
+        names = ["a", "c", *(f"s{number}" for number in range(40))]
+        ends = [End(name, anywhere(names), times=replace(QUICK, suspect=SECOND)) for name in names]
+        a, c, *others = ends
+        async with started(*ends):
+            nowhere = ("127.0.0.1", free_ports(1)[0])
+            for other in others:
+                a.transport.addresses[other.name] = other.transport.addresses["a"] = nowhere
+                for name in ("a", "c"):
+                    other.transport.connect(name)
+                a.transport.connect(other.name)
+            a.transport.connect("c")
+            for number, other in enumerate(others):
+                a.transport.send(other.name, [frame(number)])
+                other.transport.send("a", [frame(number)])
+            await until(lambda: all(connected(a, other) for other in others), "through c")
+            for number, other in enumerate(others):
+                a.transport.send(other.name, [frame(100 + number)])
+                other.transport.send("a", [frame(100 + number)])
+            await until(
+                lambda: all(
+                    100 + n in other.received("a") and 100 + n in a.received(other.name)
+                    for n, other in enumerate(others)
+                ),
+                "both ways",
+            )
+            assert c.transport.relayed().pipes >= 40
+
+    on_asyncio(main())
+
+
+@pytest.mark.parametrize(
+    ("peers", "pipes", "of_one"), [(2, 64, 32), (9, 72, 32), (41, 1_024, 80), (2_000, 1_024, 1_024)]
+)
+def test_a_relay_has_pipes_for_every_pair_of_its_peers_within_its_memory(
+    peers: int, pipes: int, of_one: int
+) -> None:
+    assert (most_pipes(peers), most_pipes_of_peer(peers)) == (pipes, of_one)
+    assert 2 * PIPE_WINDOW * most_pipes(peers) <= 512 * 1024 * 1024
 
 
 def test_there_is_no_pipe_to_a_site_that_nobody_hears() -> None:

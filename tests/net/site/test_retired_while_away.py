@@ -10,6 +10,7 @@ import pytest
 import ordercast
 from ordercast.check.report import check_history
 from ordercast.core.epochs import manager
+from ordercast.core.epochs.streams import ends
 from ordercast.history.reader import read_history
 from ordercast.net.export.history import export
 from ordercast.net.local import LocalCluster
@@ -77,3 +78,36 @@ def test_it_delivers_no_more_and_is_not_asked_for_what_it_missed(
     assert "returned" not in kinds
     if deliver == "safe":
         assert sum(row.site == "d" for row in history.deliveries) == 10
+
+
+@in_loop
+async def test_receipts_say_so_when_nobody_knows_what_became_of_the_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster has forgotten the streams of `d` when it hears that it is retired."""
+    monkeypatch.setattr(manager, "_LOG", 0)
+    monkeypatch.setattr(ends, "FEW", 0)
+    async with asyncio.timeout(WAIT_S), started(tmp_path / "stores", "agreed") as cluster:
+        a, d = cluster["a"], cluster["d"]
+        for _ in range(3):
+            await (await d.multicast("alpha", b"known")).stable()
+        cluster.split(["a", "b", "c"], ["d"])
+        above = d.multicast_nowait("alpha", b"above all that was told")
+        doubtful = d.multicast_nowait("beta", b"under way")
+        waits = [asyncio.create_task(receipt.stable()) for receipt in (above, doubtful)]
+        await until(lambda: "d" in site_of(a).core.layout.absent)
+        for site, group in (("a", "alpha"), ("b", "alpha"), ("c", "alpha"), ("c", "beta")):
+            await (await cluster[site].multicast(group, b"x")).stable()
+        await a.retire_site("d")
+        for number in range(2):
+            await a.add_group(f"gamma{number}", ["a", "b"])
+            await (await a.multicast(f"gamma{number}", b"x")).stable()
+            await a.remove_group(f"gamma{number}")
+        assert ("d", 1) in site_of(a).core.layout.bygone
+        cluster.heal()
+        await until(lambda: d.retired)
+        refused, unknown = await asyncio.gather(*waits, return_exceptions=True)
+        assert "message 4 to alpha was not sent" in str(refused)
+        assert "message 1 to beta: whether it was delivered is not known any more" in str(unknown)
+        with pytest.raises(ordercast.Error, match="not known any more"):  # asked later
+            await site_of(d).sender.reached("stable", "beta", 1)

@@ -1,7 +1,11 @@
 """Openings of epochs go with what was delivered in them: on disk, and in memory."""
 
 import asyncio
+import gc
 import json
+import sqlite3
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +20,11 @@ from ordercast.net.store.events import (
     ENTRIES_KEPT,
     Entrances,
     OpenedEpochs,
+    opening_event,
     opening_events,
+    parse_opening,
 )
-from ordercast.net.store.opening_rows import LEAST
+from ordercast.net.store.opening_rows import LEAST, OpeningRows
 from ordercast.net.store.store import Store
 from support.harness.loops import in_loop
 from support.stores.records import anew, ask, engine, flush, kept, open_store, write
@@ -129,12 +135,105 @@ def test_groups_that_a_site_has_left_are_forgotten_at_last() -> None:
     assert sum(entrances.of(n, f"g{n}") is not None for n in range(1, 1_000)) < 100
 
 
+def of_many_groups(epoch: int, position: int, groups: int, *, began: bool = False) -> EpochOpened:
+    names = tuple(f"g{number}" for number in range(groups))
+    members = tuple((name, ("a", "b")) for name in names)
+    joined = names if began else ()
+    return EpochOpened(epoch, position, "ring", "greedy", names, joined, members, (epoch - 1,))
+
+
+def peak_of(call: Callable[[], object]) -> int:
+    """The most bytes that Python's objects take while this runs."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_openings_with_very_many_groups_few_are_in_memory_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty epochs of 300 groups each: one of them is within 500 groups."""
+    monkeypatch.setattr(events, "OPENED_GROUPS", 500)
+    store = eager(tmp_path / "a.db")
+    many = [
+        one for e in range(2, 42) for one in opening_events(of_many_groups(e, 1, 300, began=True))
+    ]
+    write(store, events=many, at_ns=1)
+    flush(store)
+    whole = peak_of(lambda: parse_opening(*opening_event(of_many_groups(2, 1, 300))[1:]))
+    assert [one.epoch for one in store.opened()] == [41]
+    some, all_of_them = store.openings(0, 5, after=7)
+    assert ([one.epoch for one in some], all_of_them) == ([8], False)
+    assert [one.epoch for one in store.openings(0, 5, after=40)[0]] == [41]
+    assert [one.epoch for one in store.entered()] == [38, 39, 40, 41]
+    assert peak_of(store.opened) < 3 * whole
+    assert peak_of(lambda: store.openings(0, 5, after=7)) < 3 * whole
+    assert peak_of(store.entered) < (ENTRIES_KEPT + 3) * whole
+    rows = OpeningRows(sqlite3.connect(tmp_path / "a.db", check_same_thread=False))
+    rows.enough = dict.fromkeys(rows.enough, 0)
+    assert peak_of(lambda: rows.forget(1)) < 4 * whole
+    assert [one.epoch for one in store.entered()] == [38, 39, 40, 41]
+    rows._db.close()
+    store.close_sync()
+
+
+def test_an_entry_is_kept_for_those_of_its_groups_of_which_it_is_among_the_last(
+    tmp_path: Path,
+) -> None:
+    store = eager(tmp_path / "a.db")
+    for epoch in range(2, 10):
+        told = opening_events(of_many_groups(epoch, 1, 1 if epoch > 4 else 3, began=True))
+        write(store, events=told, at_ns=1)
+    flush(store)
+    kept_of = {one.epoch: one.groups for one in store.entered()}
+    others = dict.fromkeys((2, 3, 4), ("g1", "g2"))
+    assert kept_of == others | dict.fromkeys((6, 7, 8, 9), ("g0",))
+    store.close_sync()
+
+
+@in_loop
+async def test_a_reader_far_behind_is_told_openings_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four epochs open at each position, and two openings are within what is read at once."""
+    monkeypatch.setattr(events, "OPENED_GROUPS", 2 * len(MEMBERS))
+    store = eager(tmp_path / "a.db")
+    wanted: list[int] = []
+    for position in range(1, 12):
+        epoch = 5 * position
+        for one in range(epoch - 3, epoch + 1):
+            write(store, events=opening_events(opening(one, position - 1)), at_ns=1)
+            wanted.append(one)
+        write(store, kept(position, epoch=epoch), at_ns=1)
+        wanted.append(-position)
+        write(store, forget=anew(position, engine(epoch)), confirmed=0, at_ns=1)
+    flush(store)
+    stream = Stream(
+        store, confirmed=0, delivered=store.logged, lag=Lag(10_000, 1 << 20, False),
+        embedded=True, hold=lambda _: None, shed=lambda _: None, opened=store.opened(),
+    )  # fmt: skip
+    assert len(stream._openings.opened) == 2
+    reader = stream.batches(1)
+    told: list[int] = []
+    async with asyncio.timeout(60):
+        while len(told) < len(wanted):
+            item = await anext(reader)
+            told.append(item.epoch if isinstance(item, EpochOpened) else -item.position)
+    assert told == wanted
+    await reader.aclose()
+    store.close_sync()
+
+
 @in_loop
 async def test_a_reader_is_told_every_opening_that_the_store_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few are in memory; a reader that begins early is told the others out of the store."""
-    monkeypatch.setattr(events, "_OPENED_GROUPS", 4 * len(MEMBERS))
+    monkeypatch.setattr(events, "OPENED_GROUPS", 4 * len(MEMBERS))
     store = eager(tmp_path / "a.db")
     live(store, range(2, 200), confirmed=100)
     stream = Stream(
@@ -160,7 +259,7 @@ async def test_a_reader_is_told_every_opening_that_the_store_has(
 def test_without_a_store_openings_stay_as_long_as_deliveries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(events, "_OPENED_GROUPS", 40 * len(MEMBERS))
+    monkeypatch.setattr(events, "OPENED_GROUPS", 40 * len(MEMBERS))
     openings = OpenedEpochs()
     for epoch in range(2, 1_000):  # nothing is delivered
         openings.add(opening(epoch, 0, joined=epoch == 7))

@@ -445,7 +445,10 @@ def _finished(
     )
     heard = {site: layout.roster.get(site, 0) for domain in old for site in domain.sites}
     told, new = told_in(layout, parts), range(layout.last_epoch + 1, epoch + 1)
-    return pruned(with_streams(done, told, closing.number, heard, opened=new, flush=False))
+    gone = [site for site in layout.roster if site not in roster]
+    return pruned(
+        with_streams(done, told, closing.number, heard, opened=new, flush=False, retired=gone)
+    )
 
 
 def _edited_names(edits: tuple[Edit, ...]) -> list[Group] | None:

@@ -429,7 +429,7 @@ class Flusher:
             return [*unplaced, *parked]
         if tail is not None and member.name not in member.layout.roster:
             self.tail, self.left_behind = None, tail.epoch  # retired while it was absent
-            unplaced += tail.kept
+            unplaced += not_in_the_past(member, tail.kept)
         elif tail is not None and away_since != tail.epoch:
             self.tail = None
             self._agree(tail)

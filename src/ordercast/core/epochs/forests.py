@@ -23,8 +23,11 @@ from ordercast.model.groups import Group, GroupTable, Pair, Site, pair
 from ordercast.model.limits import DEEPEST, PLACES
 
 MANY = 1_000  # memberships: a forest of fewer is built within some 50 ms
-_SHAPED = ("metagroup", "tom")  # they need the very forest that was built for them
-OLD = 100  # changes that a forest is adapted to before it is built anew
+_METAGROUP = "metagroup"
+_SHAPED = (_METAGROUP, "tom")  # they need the very forest that was built for them
+OLD = 100  # changes that a forest is adapted to before it is built anew, if that is quick:
+QUICK = 10_000  # memberships of which these builders make a forest within some 50 ms; others: MANY
+_QUICK_BUILDERS = ("greedy", METAGROUPS, STAR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +345,9 @@ def as_before(closed: Sequence[Domain]) -> Build:
 
 
 class Builds:
-    """Builds forests, and notes them for a record. State: the forests so far. A forest of very many
-    groups is adapted to a change, unless it was adapted often: to build one anew takes long. So is
+    """Builds forests, and notes them for a record. State: the forests so far. A forest of many
+    groups is adapted to a change: to build one anew takes long. One that is quickly built is built
+    anew when it was adapted often. So is
     any forest of the swap family, whose trees grow by leaves ([SWAP] §6.2). `apart`: pairs of sites
     that reach each other only through a third one."""
 
@@ -385,12 +389,13 @@ class Builds:
         if not _has_memberships(table, MANY) and not protocol_named(protocol).local:
             return None
         kind = self._closed[0].structure.forest.builder
+        quick = not _has_memberships(table, QUICK if kind in _QUICK_BUILDERS else MANY)
         for domain in self._closed:
             forest = domain.structure.forest
             same = (domain.builder, domain.protocol, forest.builder) == (builder, protocol, kind)
-            if not same or domain.refused or forest.age >= OLD:
+            if not same or domain.refused or (quick and forest.age >= OLD):
                 return None
-        if kind in (METAGROUPS, BALANCED):
+        if kind in (METAGROUPS, BALANCED) and (quick or protocol == _METAGROUP):
             return None  # their trees depend on who is in the same groups
         age = 1 + max(domain.structure.forest.age for domain in self._closed)
         return adapted(table, self.before, kind, age, lowest=protocol == "tom")

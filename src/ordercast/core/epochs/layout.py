@@ -140,11 +140,21 @@ class Layout:
     last_ticket: int = 0
     # By epoch that was closed without an absent site: the marks of producers that it began with.
     opening_marks: Mapping[int, Included] = field(default_factory=dict)
+    # Of retired sites, also if they were added again, and of lost stores: what was known of
+    # messages up to this seq, in streams without an entry, is forgotten.
+    bygone: Mapping[tuple[Site, int], int] = field(default_factory=dict)
 
     def last_seq(self, site: Site, incarnation: int, group: Group) -> int:
         """The last seq of the stream that may be in a closed epoch."""
-        found = self.lasts.get((site, incarnation, group))
-        return self.floors.get((site, incarnation), 0) if found is None else found
+        found, origin = self.lasts.get((site, incarnation, group)), (site, incarnation)
+        return max(
+            self.floors.get(origin, 0) if found is None else found, self.bygone.get(origin, 0)
+        )
+
+    def forgets(self, site: Site, incarnation: int, group: Group, seq: int) -> bool:
+        """Whether nobody knows any more if a closed epoch includes this message."""
+        bygone = self.bygone.get((site, incarnation), 0)
+        return seq <= bygone and (site, incarnation, group) not in self.lasts
 
     def domain_of(self, groups: Iterable[Group]) -> Domain | None:
         """The domain that has one of the groups."""

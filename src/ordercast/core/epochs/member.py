@@ -502,7 +502,7 @@ class Member:
             if at_home:
                 self.position = engine.gate.logged
                 self.flush.closed(epoch, engine)
-        unplaced = self.flush.come_back(unplaced, parked)
+        unplaced = self.window.without_bygone(self.flush.come_back(unplaced, parked))
         for engine in self.engines.values():
             for peer in [peer for peer in engine.links if peer not in layout.roster]:
                 engine.part_from(peer)

@@ -101,6 +101,7 @@ class _Layout(msgspec.Struct, frozen=True, array_like=True):
     last_ticket: int = 0
     opening_marks: dict[int, Included] = {}
     withdrawn: tuple[tuple[str, str, int], ...] = ()
+    bygone: tuple[tuple[Site, int, int], ...] = ()
 
 
 _decode = msgspec.msgpack.Decoder(_Layout).decode
@@ -158,6 +159,7 @@ def pack_layout(layout: Layout) -> bytes:
             layout.last_ticket,
             dict(layout.opening_marks),
             tuple((*pair, epoch) for pair, epoch in layout.withdrawn.items()),
+            tuple((*origin, seq) for origin, seq in layout.bygone.items()),
         )
     )
 
@@ -178,7 +180,9 @@ def included_in(data: bytes) -> Included:
 
 def floor_in(data: bytes, site: Site, incarnation: int) -> int:
     """The last seq that the site may have given in streams which the layout has forgotten."""
-    return max((n for s, i, n in _read(data).floors if (s, i) == (site, incarnation)), default=0)
+    read = _read(data)
+    told = (*read.floors, *read.bygone)
+    return max((n for s, i, n in told if (s, i) == (site, incarnation)), default=0)
 
 
 def absences_in(data: bytes) -> dict[int, dict[Group, list[Site]]]:
@@ -307,4 +311,5 @@ def _unpacked(packed: _Layout, build: Build) -> Layout:
         {(producer, group): ticket for producer, group, ticket in packed.producers},
         packed.last_ticket,
         packed.opening_marks,
+        {(site, incarnation): seq for site, incarnation, seq in packed.bygone},
     )

@@ -53,6 +53,8 @@ class Window:
         self.given: dict[Group, int] = {}  # the last seq of messages that were lost with stores
         # Own batches that no epoch takes, since this was last emptied: group, seq, count.
         self.refused: list[tuple[Group, int, int]] = []
+        # Own messages of which nobody knows if they were delivered, since this was last emptied.
+        self.bygone: list[tuple[Group, int, int]] = []
         self._skip = _unstored_by(member.options) * (member.boot - 1)
         # By group, the seqs that are skipped in this run: after the first number, up to the second.
         self._skipped: dict[Group, tuple[int, int]] = {}
@@ -70,6 +72,18 @@ class Window:
         refused = (batch.group, batch.seq, batch.count)
         self._member.receipts.append(StageReached(REFUSED, *refused))
         self.refused.append(refused)
+
+    def without_bygone(self, unplaced: Sequence[Batch]) -> list[Batch]:
+        """The batches that no closed epoch includes. The others were sent before this site was
+        retired, and what was known of them is forgotten: they are neither sent again nor
+        refused."""
+        certain: list[Batch] = []
+        for batch in unplaced:
+            if self._member.layout.forgets(batch.origin, batch.incarnation, batch.group, batch.seq):
+                self.bygone.append((batch.group, batch.seq, batch.count))
+            else:
+                certain.append(batch)
+        return certain
 
     def number_on(self, engine: Engine) -> None:
         last = engine.own.last_seq

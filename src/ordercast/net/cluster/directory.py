@@ -8,7 +8,7 @@ belong to the user who runs the command, and files are never reached through lin
 import os
 import stat
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from ordercast.model.errors import ConfigError
 
@@ -56,13 +56,20 @@ def _require_own(directory: Path) -> None:
             f"{directory}: belongs to {user_name(others[0])}, and this process runs as"
             f" {user_name(us)}: run it as the owner (sudo -u), or choose another --dir"
         )
-    if found.st_mode & stat.S_IWOTH:
-        raise ConfigError(f"{directory}: every user may write there (chmod o-w)")
+    for bit, who, how in ((stat.S_IWOTH, "every user", "o-w"), (stat.S_IWGRP, "its group", "g-w")):
+        if found.st_mode & bit:
+            raise ConfigError(f"{directory}: {who} may write there (chmod {how})")
 
 
 def read_own(path: Path) -> bytes:
-    """The first bytes of a file of ours, which is no link. FileNotFoundError if there is none,
-    ConfigError if it is anything else."""
+    """The first bytes of a file of ours. Raises as `open_own`."""
+    with open_own(path) as file:
+        return file.read(MOST_BYTES)
+
+
+def open_own(path: Path) -> BinaryIO:
+    """A file of ours to read, which is no link. FileNotFoundError if there is none, ConfigError if
+    it is anything else."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | _NO_LINK)
     except FileNotFoundError:
@@ -76,9 +83,10 @@ def read_own(path: Path) -> bytes:
             raise ConfigError(f"{path}: is no file")
         if _us() not in (None, found.st_uid):
             raise ConfigError(f"{path}: belongs to {user_name(found.st_uid)}")
-        return os.read(handle, MOST_BYTES)
-    finally:
+    except BaseException:
         os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
 
 
 def is_private(path: Path) -> bool:

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ordercast.model.errors import Error
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Site
 from ordercast.model.names import is_name
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.directory import (
     append_own,
     make_directory,
+    open_own,
     read_own,
     replace_own,
 )
@@ -159,7 +160,7 @@ def is_retired(directory: Path, site: Site) -> bool:
 def note_retired(directory: Path, site: Site, retired: bool) -> None:
     path = retired_file(directory, site)
     if retired:
-        path.touch()
+        replace_own(path, b"")
     else:
         path.unlink(missing_ok=True)
 
@@ -289,11 +290,11 @@ def require_all_run(started: Mapping[Site, Child], directory: Path) -> None:
 def _last_line(path: Path, begin: int) -> str:
     """The last line of a log from `begin` on: why its daemon ended."""
     try:
-        with path.open("rb") as file:
-            size = path.stat().st_size  # less than `begin`: it was rotated
+        with open_own(path) as file:
+            size = os.fstat(file.fileno()).st_size  # less than `begin`: it was rotated
             file.seek(max(begin if begin <= size else 0, size - _TAIL_BYTES))
             lines = file.read().decode("utf-8", errors="replace").splitlines()
-    except OSError:
+    except (OSError, ConfigError):
         return ""
     said = [line.strip() for line in lines if line.strip()]
     return _message(said[-1]) if said else ""

@@ -51,8 +51,10 @@ class LinkLimits:
     crowd: int = 32  # strangers that are a crowd: they get less time
     stranger_bytes: int = 32_768  # the most that a stranger may send: a TLS handshake and a hello
     guests: int = 32  # connected sites that are no longer in this cluster
-    pipes: int = 64  # the most pipes that are relayed here, and the most that end here
-    pipes_of_peer: int = 32  # the most pipes that are relayed here for one site
+    # The most pipes that are relayed here, and that end here; the most that are relayed for one
+    # site. None: as many as the peers may need (`net.link.pipes`).
+    pipes: int | None = None
+    pipes_of_peer: int | None = None
     congested_bytes: int = 1_048_576  # so much waits to be written: the driver is told to wait
     write_bytes: int = 67_108_864  # so much waits to be written: the connection is dropped
 

@@ -27,6 +27,21 @@ NOT_JOINED: Final = "it is not connected here"
 UNKNOWN: Final = "no site of this cluster"
 TOO_MANY_PIPES: Final = "too many pipes here"
 
+LEAST_PIPES: Final = 64
+LEAST_OF_PEER: Final = 32
+MOST_PIPES: Final = 1_024  # 512 MiB, if all of them stand still with full windows, both ways
+
+
+def most_pipes(peers: int) -> int:
+    """How many pipes a site of so many peers relays: two for each pair of them, since both may ask
+    at once."""
+    return min(max(LEAST_PIPES, peers * (peers - 1)), MOST_PIPES)
+
+
+def most_pipes_of_peer(peers: int) -> int:
+    """How many of them for one peer: two to each other one."""
+    return min(max(LEAST_OF_PEER, 2 * (peers - 1)), MOST_PIPES)
+
 
 @dataclass(slots=True)
 class RelayCounts:
@@ -122,10 +137,20 @@ class Pipes:
         peer = self._peers.get(frame.site)
         if peer is None or peer.guest or frame.site == carrier.peer:
             carrier.say(PipeEnd(frame.number, UNKNOWN))
-        elif self._ends() >= self._limits.pipes:
+        elif self._ends() >= self._most():
             carrier.say(PipeEnd(frame.number, TOO_MANY_PIPES))
         else:
             self._end(carrier, frame.number, None)
+
+    def _most(self) -> int:
+        return most_pipes(self._known()) if self._limits.pipes is None else self._limits.pipes
+
+    def _most_of_peer(self) -> int:
+        limit = self._limits.pipes_of_peer
+        return most_pipes_of_peer(self._known()) if limit is None else limit
+
+    def _known(self) -> int:
+        return sum(not peer.guest for peer in self._peers.values())
 
     def _ends(self) -> int:
         return sum(
@@ -165,8 +190,8 @@ class Pipes:
             self._want(site)  # for the next time
         if direct is None or self._silent(peer):
             return NOT_JOINED, None
-        if self.counts.pipes >= self._limits.pipes or (
-            max(self._of(carrier.peer), self._of(site)) >= self._limits.pipes_of_peer
+        if self.counts.pipes >= self._most() or (
+            max(self._of(carrier.peer), self._of(site)) >= self._most_of_peer()
         ):
             return TOO_MANY_PIPES, None
         return "", direct

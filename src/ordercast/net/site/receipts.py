@@ -91,6 +91,13 @@ def refusal(group: Group, seq: int) -> UnknownGroup:
     )
 
 
+def unknown(group: Group, seq: int) -> Error:
+    return Error(
+        f"message {seq} to {group}: whether it was delivered is not known any more, because this"
+        " site was retired after it had sent it"
+    )
+
+
 class Stages:
     """The last seq of each group at each stage, and who waits for more."""
 
@@ -165,15 +172,17 @@ class Stages:
                     self._release(stage, group, waiting, upto)
         return stable
 
-    def refuse(self, group: Group, seqs: range) -> None:
-        """Messages to the group with these seqs will never be ordered."""
+    def refuse(
+        self, group: Group, seqs: range, why: Callable[[Group, int], Error] = refusal
+    ) -> None:
+        """Messages to the group with these seqs will never be ordered, as far as is known."""
         for stage in STAGES:
             waiting = self._waiting.get((stage, group))
             if waiting is None:
                 continue
             for seq, future in waiting:
                 if seq in seqs and not future.done():
-                    future.set_exception(refusal(group, seq))
+                    future.set_exception(why(group, seq))
             left = [entry for entry in waiting if entry[0] not in seqs]
             waiting.clear()
             waiting.extend(left)

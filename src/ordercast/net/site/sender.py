@@ -20,7 +20,7 @@ from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import STAGES
 from ordercast.net.site.permits import Permits
 from ordercast.net.site.presence import NOT_FOUNDED, Presence
-from ordercast.net.site.receipts import Receipt, ReceiptSource, Stages, refusal
+from ordercast.net.site.receipts import Receipt, ReceiptSource, Stages, refusal, unknown
 
 TURN_BYTES = BATCH_BYTES - 4_096
 """A sender that has sent so much in one turn of the loop lets the turn end: the batch leaves then.
@@ -294,6 +294,8 @@ class SiteSender:
         if self._core.window.was_skipped(group, seq):
             raise refusal(group, seq)
         if not self._stages.reached(stage, group, seq):
+            if self._is_bygone(group, seq):
+                raise unknown(group, seq)
             if self._was_forgotten(group, seq):
                 return
             last = self.admission.last_seq(group)
@@ -309,6 +311,10 @@ class SiteSender:
         core = self._core
         floor = core.layout.floors.get((core.name, core.incarnation), 0)
         return seq <= floor and not (self.admission.numbers(group) or core.window.knows(group))
+
+    def _is_bygone(self, group: Group, seq: int) -> bool:
+        core = self._core
+        return core.layout.forgets(core.name, core.incarnation, group, seq)
 
     def _is_needed(self, group: Group) -> bool:
         """Whether receipts of the group cannot be answered by the layout alone."""
@@ -339,6 +345,9 @@ class SiteSender:
         refused = [(group, range(seq, seq + count)) for group, seq, count in batches]
         for seqs in refused:
             self._stages.refuse(*seqs)
+        bygone, self._core.window.bygone = self._core.window.bygone, []
+        for group, seq, count in bygone:
+            self._stages.refuse(group, range(seq, seq + count), unknown)
         for group, first in self.admission.follow().items():
             self._stages.cut(group, first)
             refused.append((group, range(first, sys.maxsize)))

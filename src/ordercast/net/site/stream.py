@@ -14,6 +14,7 @@ place. Here a cancelled `anext` has taken nothing, and the next one goes on with
 """
 
 import asyncio
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -31,7 +32,7 @@ from ordercast.model.messages import DeliveredBatch, Delivery
 from ordercast.net.site.gaps import Gap as Gap
 from ordercast.net.site.gaps import GapBatch as GapBatch
 from ordercast.net.site.gaps import without_body
-from ordercast.net.store.events import Entrances, OpenedEpochs, RollbackLog
+from ordercast.net.store.events import Entrances, OpenedEpochs, Openings, RollbackLog
 from ordercast.net.store.reader import READ_BYTES
 
 _RECENT_MESSAGES = 16_384  # in memory although they are in the store
@@ -45,13 +46,15 @@ _Kept: TypeAlias = DeliveredBatch | GapBatch
 
 I = TypeVar("I")  # noqa: E741 - of items
 
+_ALL = sys.maxsize  # a position behind all
+
 
 class Log(Protocol):
     """Where earlier deliveries can be read again."""
 
     def read(self, start: int, most_messages: int) -> list[DeliveredBatch]: ...
 
-    def openings(self, start: int, end: int) -> list[EpochOpened]: ...
+    def openings(self, start: int, end: int, after: int) -> Openings: ...
 
 
 class Lag(NamedTuple):
@@ -472,8 +475,9 @@ class Stream:
             read, rollbacks = reader.read, self._rollbacks
             news = reader.attempt != rollbacks.last
             if news and (rolled := rollbacks.due(reader.attempt, read)) is not None:
-                opened = await self._openings_of(reader, read, read)
-                return [*(one for one in opened if one.epoch <= rolled.epoch), rolled]
+                opened, upto = await self._openings_of(reader, read, read)
+                before = [one for one in opened if one.epoch <= rolled.epoch]
+                return before if len(before) == len(opened) and upto < _ALL else [*before, rolled]
             if read < self.delivered:
                 found = self._from_memory(read)
                 if reader.whole:
@@ -482,9 +486,9 @@ class Stream:
                     found = found or await self._from_log(read + 1, whole=reader.whole)
                     found = list(takewhile(partial(_is_of, reader.attempt), found))
                 if found:
-                    openings = await self._openings_of(reader, read, found[-1].last)
-                    return _merged(found, openings) if openings else found
-            elif openings := await self._openings_of(reader, read, read):
+                    openings, upto = await self._openings_of(reader, read, found[-1].last)
+                    return _merged(found, openings, upto) if openings else found
+            elif openings := (await self._openings_of(reader, read, read))[0]:
                 return openings
             if rollbacks.due(reader.attempt, read) is not None:
                 continue  # told while the log was read
@@ -509,18 +513,24 @@ class Stream:
         found.reverse()
         return found if self._recent_bytes <= READ_BYTES else _first_of(found)
 
-    async def _openings_of(self, reader: Cursor, read: int, end: int) -> list[EpochOpened]:
-        """The openings to tell a reader that has read up to `read`; up to position `end` at
-        least."""
+    async def _openings_of(
+        self, reader: Cursor, read: int, end: int
+    ) -> tuple[list[EpochOpened], int]:
+        """The openings to tell a reader that has read up to `read`; up to position `end` at least,
+        if they are not too many. With them, the position of the last one if more may stand there,
+        or `_ALL`."""
         openings = self._openings
         if not openings.has_more(reader.epoch, read):  # the common case
-            return []
+            return [], _ALL
         if self.log is None or read >= openings.whole_from:
-            return openings.after(reader.epoch, read)
+            return openings.after(reader.epoch, read), _ALL
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(None, self.log.openings, read, end)
+        found, all_of_them = await loop.run_in_executor(
+            None, self.log.openings, read, end, reader.epoch
+        )
         # The store may have one that comes after a rollback which the reader must hear first.
-        return [one for one in found if reader.epoch < one.epoch <= openings.last]
+        known = [one for one in found if reader.epoch < one.epoch <= openings.last]
+        return known, _ALL if all_of_them or len(known) < len(found) else known[-1].position
 
     async def _from_log(self, start: int, *, whole: bool) -> list[_Kept]:
         if self.log is None:
@@ -687,14 +697,17 @@ class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
             cursor = await self._refill()
 
 
-def _merged(batches: list[_Kept], openings: list[EpochOpened]) -> list[_Kept | EpochOpened]:
-    """Put each opening at its place between two batches; no batch is of two epochs."""
+def _merged(
+    batches: list[_Kept], openings: list[EpochOpened], upto: int
+) -> list[_Kept | EpochOpened]:
+    """Put each opening at its place between two batches; no batch is of two epochs. What stands
+    behind position `upto` comes later: another opening may come first."""
     merged: list[_Kept | EpochOpened] = []
-    for batch in batches:
+    for batch in takewhile(lambda batch: batch.last <= upto, batches):
         while openings and openings[0].position < batch.position:
             merged.append(openings.pop(0))
         merged.append(batch)
-    last = batches[-1].last
+    last = min(upto, batches[-1].last)
     merged.extend(takewhile(lambda opened: opened.position <= last, openings))
     return merged
 

@@ -6,9 +6,9 @@ to hear.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -24,8 +24,12 @@ ABSENT = "absent"  # the absent sites, and the absent members of the open epochs
 ENTERED = "entered"  # the groups that began with an epoch, or that a site came into
 ENTRIES_KEPT = 4  # epochs of a group whose state a joiner may ask for
 ENTRIES_MOST = 64  # of groups that the site has left, at least
-_OPENED_GROUPS = 4_096  # of all openings in memory together; the last opening is there in any case
+OPENED_GROUPS = 4_096  # of all openings in memory together; the last opening is there in any case
 _OPENING_FIELDS = EpochOpened.__struct_fields__
+
+Openings: TypeAlias = tuple[list[EpochOpened], bool]
+"""Some openings, and whether they are all."""
+
 _LAST_ROLLBACKS = 20  # so many are shown to an operator
 
 
@@ -38,6 +42,22 @@ def parse_opening(position: int, detail: str) -> EpochOpened:
     fields = json.loads(detail)
     values = [position if name == "position" else fields[name] for name in _OPENING_FIELDS]
     return msgspec.convert(values, EpochOpened)
+
+
+def first_openings(rows: Iterable[tuple[int, int, str]], after: int = 0) -> Openings:
+    """The first openings of rows (n, position, detail) that are later than epoch `after`, each
+    once; those with `OPENED_GROUPS` groups together, or one. One row is parsed at a time."""
+    found: dict[int, EpochOpened] = {}
+    groups = 0
+    for _, position, detail in rows:
+        opened = parse_opening(position, detail)
+        if opened.epoch <= after or opened.epoch in found:
+            continue
+        groups += len(opened.members)
+        if found and groups > OPENED_GROUPS:
+            return list(found.values()), False
+        found[opened.epoch] = opened
+    return list(found.values()), True
 
 
 def enters(opened: EpochOpened) -> list[Group]:
@@ -67,6 +87,36 @@ def opening_events(opened: EpochOpened) -> list[tuple[str, int, str]]:
     """The event of an opening; before it, the event of its entry, if it has one."""
     entry, event = entry_of(opened), opening_event(opened)
     return [event] if entry is None else [(ENTERED, *opening_event(entry)[1:]), event]
+
+
+def needed_entries(
+    newest_first: Iterable[tuple[int, int, str]], mine: frozenset[Group] | None = None
+) -> Iterator[tuple[int, EpochOpened]]:
+    """Of rows (n, position, detail), those that are among the last of a group, each with only the
+    groups of which it is. `mine`: the groups of this site; of others, only the last entries of all
+    are needed. One row is parsed at a time."""
+    seen: dict[Group, int] = {}
+    for age, (n, position, detail) in enumerate(newest_first):
+        entry = parse_opening(position, detail)
+        needed: dict[Group, None] = {}
+        for group in entry.groups:
+            seen[group] = seen.get(group, 0) + 1
+            late = mine is not None and group not in mine and age >= ENTRIES_MOST
+            if seen[group] <= ENTRIES_KEPT and not late:
+                needed[group] = None
+        if needed:
+            yield n, _only(entry, needed)
+
+
+def _only(entry: EpochOpened, groups: Mapping[Group, None]) -> EpochOpened:
+    if len(groups) == len(entry.groups):
+        return entry
+    return replace(
+        entry,
+        groups=tuple(groups),
+        members=tuple(pair for pair in entry.members if pair[0] in groups),
+        arrived=tuple(pair for pair in entry.arrived if pair[0] in groups),
+    )
 
 
 def rollback_event(rolled: Rollback) -> tuple[str, int, str]:
@@ -121,7 +171,7 @@ class OpenedEpochs:
     def _let_go(self) -> None:
         """Drop the oldest ones that are in the store. Without a store, drop one where nothing was
         delivered and no site came into a group of this one: a late reader is told the next."""
-        while self._size > _OPENED_GROUPS and len(self.opened) > 1:
+        while self._size > OPENED_GROUPS and len(self.opened) > 1:
             at = 0 if self._stored else _idle_opening(self.opened)
             if at is None:
                 return

@@ -71,7 +71,9 @@ def _lock(handle: IO[bytes]) -> None:
 def connect(path: Path) -> sqlite3.Connection:
     """Open the store to write it. Other users may not read a new store unless its owner allows
     it."""
-    path.touch(mode=0o600)
+    if path.is_symlink():
+        raise ConfigError(f"{path}: is a link; give the folder where the store is with --dir")
+    os.close(append_own(path))
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
 
 

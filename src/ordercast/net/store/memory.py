@@ -18,6 +18,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.histogram import Histogram
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.store.box import StoreBox
+from ordercast.net.store.events import Openings
 from ordercast.net.store.log_end import DeliveryQueue, Floor, LogItem, not_rolled_back
 from ordercast.net.store.reader import READ_BYTES, LoggedTime
 from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
@@ -80,8 +81,8 @@ class MemoryStore:
     def entered(self) -> list[EpochOpened]:
         return []
 
-    def openings(self, start: int, end: int) -> list[EpochOpened]:  # noqa: ARG002  # as `Store`
-        return []
+    def openings(self, start: int, end: int, after: int = 0) -> Openings:  # noqa: ARG002  # as `Store`
+        return [], True
 
     def rollbacks(self) -> list[Rollback]:
         with self._lock:

@@ -1,25 +1,27 @@
 """Removing the events of epochs: an opening goes with what was delivered in its epoch.
 
-docs/store.md says who needs an opening, and for how long.
+docs/store.md says who needs an opening, and for how long. An opening may have very many groups, so
+their details are read one at a time.
 """
 
 import sqlite3
 from itertools import pairwise
 
+from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.groups import Group
 from ordercast.net.store.events import (
     ABSENT,
     ENTERED,
-    ENTRIES_KEPT,
-    ENTRIES_MOST,
     enters,
+    needed_entries,
     parse_opening,
 )
 
 LEAST = 64  # so few events of a kind are never looked through
 
 _BEFORE = "SELECT n FROM events WHERE kind = 'open' AND position < ? ORDER BY n DESC LIMIT 2"
-_ROWS = "SELECT n, position, detail FROM events WHERE kind = ? ORDER BY n"
+_PLACES = "SELECT n, position FROM events WHERE kind = ? ORDER BY n"
+_NEWEST_FIRST = "SELECT n, position, detail FROM events WHERE kind = ? ORDER BY n DESC"
 
 
 class OpeningRows:
@@ -57,19 +59,27 @@ class OpeningRows:
     def _idle(self) -> list[int]:
         """Openings of epochs in which this site delivered nothing, and in which no site came into
         one of its groups; and openings that a restart wrote again. The last one stays."""
-        gone = []
-        rows = self._db.execute(_ROWS, ("open",)).fetchall()
-        for (n, position, detail), (_, next_position, next_detail) in pairwise(rows):
-            if position == next_position:
-                opened = parse_opening(position, detail)
-                if not enters(opened) or opened.epoch == parse_opening(position, next_detail).epoch:
-                    gone.append(n)
-        return gone
+        return [
+            n
+            for (n, position), (after, next_position) in pairwise(self._places("open"))
+            if position == next_position and self._is_idle(n, after)
+        ]
+
+    def _is_idle(self, n: int, after: int) -> bool:
+        opened = self._opening(n)
+        return not enters(opened) or opened.epoch == self._opening(after).epoch
+
+    def _opening(self, n: int) -> EpochOpened:
+        row = self._db.execute("SELECT position, detail FROM events WHERE n = ?", (n,))
+        return parse_opening(*row.fetchone())
+
+    def _places(self, kind: str) -> list[tuple[int, int]]:
+        return self._db.execute(_PLACES, (kind,)).fetchall()
 
     def _absences_between(self) -> list[int]:
         """The events of absences without an opening beside them. The last one stays."""
-        opened = [n for (n,) in self._db.execute("SELECT n FROM events WHERE kind = 'open'")]
-        rows = [n for n, *_ in self._db.execute(_ROWS, (ABSENT,))]
+        opened = [n for n, _ in self._places("open")]
+        rows = [n for n, _ in self._places(ABSENT)]
         return [
             n
             for before, n, after in zip([0, *rows], rows, rows[1:], strict=False)
@@ -81,22 +91,10 @@ class OpeningRows:
             "SELECT position, detail FROM events WHERE kind = 'open' ORDER BY n DESC LIMIT 1"
         ).fetchone()
         mine = frozenset[Group](() if last is None else parse_opening(*last).groups)
-        return _unneeded(self._db.execute(_ROWS, (ENTERED,)).fetchall(), mine)
+        rows = self._db.execute(_NEWEST_FIRST, (ENTERED,))
+        needed = {n for n, _ in needed_entries(rows, mine)}
+        return [n for n, _ in self._places(ENTERED) if n not in needed]
 
     def _count(self, kind: str) -> int:
         found = self._db.execute("SELECT count(*) FROM events WHERE kind = ?", (kind,))
         return int(found.fetchone()[0])
-
-
-def _unneeded(rows: list[tuple[int, int, str]], mine: frozenset[Group]) -> list[int]:
-    """Entries that are not among the last of any group of this site, nor among the last of all."""
-    gone = []
-    entered: dict[Group, int] = {}
-    for age, (n, position, detail) in enumerate(reversed(rows)):
-        needed = False
-        for group in parse_opening(position, detail).groups:
-            entered[group] = entered.get(group, 0) + 1
-            needed |= entered[group] <= ENTRIES_KEPT and (group in mine or age < ENTRIES_MOST)
-        if not needed:
-            gone.append(n)
-    return gone

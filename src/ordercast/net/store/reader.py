@@ -6,7 +6,6 @@ so a position is found by binary search.
 
 import sqlite3
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,17 +14,22 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error, Forgotten
 from ordercast.model.groups import Group
 from ordercast.model.messages import DeliveredBatch, Placed
-from ordercast.net.store.events import ENTERED, parse_opening, parse_rollback
+from ordercast.net.store.events import (
+    ENTERED,
+    Openings,
+    first_openings,
+    needed_entries,
+    parse_rollback,
+)
 from ordercast.net.store.file import connect_to_read, logged_in, store_error, whole_from
 from ordercast.net.store.rows import FIRST_AND_LAST, MINE, SELECT_BATCH, BatchRow
 
 READ_BYTES = 1024 * 1024  # of bodies that are read at once
 _FROM = f"{SELECT_BATCH} WHERE n >= ? AND kind & {MINE} ORDER BY n"
-START_OPENINGS = 64  # openings that a start reads
-_OPENED = "SELECT position, detail FROM events WHERE kind = 'open'"
-_LAST_OPENED = f"{_OPENED} ORDER BY n DESC LIMIT {START_OPENINGS}"
+_OPENED = "SELECT n, position, detail FROM events WHERE kind = 'open'"
+_LAST_OPENED = f"{_OPENED} ORDER BY n DESC"
 _OPENED_AT = f"{_OPENED} AND position BETWEEN ? AND ? ORDER BY n"
-_ENTERED = f"SELECT position, detail FROM events WHERE kind = '{ENTERED}' ORDER BY n"
+_ENTERED = f"SELECT n, position, detail FROM events WHERE kind = '{ENTERED}' ORDER BY n DESC"
 _ROLLBACKS = "SELECT position, detail FROM events WHERE kind = 'rollback' ORDER BY n"
 
 
@@ -79,22 +83,25 @@ class LogReader:
             raise store_error(self._path, error) from None
 
     def opened(self) -> list[EpochOpened]:
-        """The last epochs that opened, each once: a restart may have written an opening again."""
+        """The last epochs that opened, each once: a restart may have written an opening again. They
+        have `OPENED_GROUPS` groups together, or it is one."""
         with self._lock:
-            rows = self._connection().execute(_LAST_OPENED).fetchall()
-        return _openings(reversed(rows))
+            found, _ = first_openings(self._connection().execute(_LAST_OPENED))
+        return found[::-1]
 
-    def openings(self, start: int, end: int) -> list[EpochOpened]:
-        """The epochs that opened at a position from `start` to `end`, as far as they are kept."""
+    def openings(self, start: int, end: int, after: int = 0) -> Openings:
+        """The epochs later than `after` that opened at a position from `start` to `end`, as far as
+        they are kept. Only the first ones, with `OPENED_GROUPS` groups together, or one; and
+        whether these are all."""
         with self._lock:
-            rows = self._connection().execute(_OPENED_AT, (start, end)).fetchall()
-        return _openings(rows)
+            return first_openings(self._connection().execute(_OPENED_AT, (start, end)), after)
 
     def entered(self) -> list[EpochOpened]:
-        """What is kept of openings for sites that ask for a group's state."""
+        """What is kept of openings for sites that ask for a group's state, as far as it is among
+        the last of a group."""
         with self._lock:
-            rows = self._connection().execute(_ENTERED).fetchall()
-        return _openings(rows)
+            found = [entry for _, entry in needed_entries(self._connection().execute(_ENTERED))]
+        return found[::-1]
 
     def rollbacks(self) -> list[Rollback]:
         with self._lock:
@@ -165,11 +172,6 @@ class LogReader:
         return Forgotten(
             f"{self._path}: position {start} is no longer kept; the first that is: {first}"
         )
-
-
-def _openings(rows: Iterable[tuple[int, str]]) -> list[EpochOpened]:
-    openings = (parse_opening(position, detail) for position, detail in rows)
-    return list({opened.epoch: opened for opened in openings}.values())
 
 
 def _first(db: sqlite3.Connection) -> int:

@@ -27,6 +27,7 @@ from ordercast.model.messages import DeliveredBatch
 from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.checkpoint import released_by
+from ordercast.net.store.events import Openings
 from ordercast.net.store.file import (
     connect,
     lock,
@@ -292,10 +293,10 @@ class Store:
         thread."""
         return self._reader.times(start, most_messages)
 
-    def openings(self, start: int, end: int) -> list[EpochOpened]:
-        """The epochs that opened at a position from `start` to `end`, as far as they are kept.
-        Callable from any thread."""
-        return self._reader.openings(start, end)
+    def openings(self, start: int, end: int, after: int = 0) -> Openings:
+        """The epochs later than `after` that opened at a position from `start` to `end`, as far as
+        they are kept: the first ones, and whether these are all. Callable from any thread."""
+        return self._reader.openings(start, end, after)
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ An entry is asked for by its origin alone: to learn which of its messages closed
 to number on. So the entry of a list of sites, or of a group that is gone, may go when the origin
 has compared its messages with it. Its seq stays in the *floor* of the origin: a stream without an
 entry is numbered on from there, so that no id names two messages (docs/epochs.md, "Streams are
-forgotten").
+forgotten"). Entries of a retired origin go too: it may never come to compare.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -72,12 +72,14 @@ def with_streams(
     heard: Mapping[Site, int],
     *,
     opened: Container[int],
+    retired: Container[Site] = (),
     flush: bool,
 ) -> Layout:
     """The layout with what an end tells. `begun`: the number of the record that began it. `heard`:
     the sites that had folded that record when they reported, and were in an epoch, with their
     incarnations. They have compared their messages with all entries but those that a later record
-    has told. `opened`: the epochs that begin with it."""
+    has told. `opened`: the epochs that begin with it. `retired`: the sites that it retires, which
+    compare their messages with the entries when they fold it."""
     lasts = {**layout.lasts, **told}
     if layout.last_ticket:
         lasts = remembered_clients(remembered(_with_tickets(layout, lasts, opened)))
@@ -85,19 +87,25 @@ def with_streams(
     if len(lasts) <= max(FEW, layout.look_at) or before >= begun:
         return layout
     roster, groups = layout.roster, layout.groups
-    floors, kept = dict(layout.floors), dict[Stream, int]()
-    if flush:  # what is of earlier incarnations: those stores are lost, and nobody takes it
-        floors = {at: seq for at, seq in floors.items() if at[1] >= roster.get(at[0], 0)}
+    floors, bygone, kept = dict(layout.floors), dict(layout.bygone), dict[Stream, int]()
+    for at in layout.floors if flush else ():
+        if at[1] < roster.get(at[0], 0):  # those stores are lost, and nobody takes what is of them
+            bygone[at] = max(floors.pop(at), bygone.get(at, 0))
     for stream, seq in lasts.items():
         origin, incarnation, group = stream
         if flush and incarnation < roster.get(origin, 0):
+            bygone[origin, incarnation] = max(seq, bygone.get((origin, incarnation), 0))
             continue
-        needed = group in groups and (origin in roster or is_mark(origin))
-        if needed or stream in told or heard.get(origin) != incarnation:
+        stays = origin in roster or is_mark(origin)
+        if stream in told or (stays and group in groups):
             kept[stream] = seq
-        else:
+        elif heard.get(origin) == incarnation:
             floors[origin, incarnation] = max(seq, floors.get((origin, incarnation), 0))
-    return replace(layout, lasts=kept, floors=floors, look_at=2 * len(kept))
+        elif stays or origin in retired:
+            kept[stream] = seq
+        else:  # it was retired by an earlier end, and may never come to ask
+            bygone[origin, incarnation] = max(seq, bygone.get((origin, incarnation), 0))
+    return replace(layout, lasts=kept, floors=floors, bygone=bygone, look_at=2 * len(kept))
 
 
 def _with_tickets(
