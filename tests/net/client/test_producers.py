@@ -180,7 +180,7 @@ async def test_only_a_members_answer_to_the_question_counts(tmp_path: Path) -> N
         ((name, one),) = asking.questions.rounds.items()
         for peer, question in (("a", 5), ("d", one.last), ("e", one.last)):
             asking.take(peer, CopyTold(*name[:1], question, name[1], 9, in_generation(1, 5), 0))
-        del members[2]._here  # type: ignore[method-assign]
+        del members[2]._here
         with pytest.raises(Fenced):
             await told
 
