@@ -11,7 +11,7 @@ CAUGHT = {
     "HoldsRelay": 1, "RepeatsUnaccepted": 4, "RepeatsUnordered": 6, "PrunesSet": 13,
     "FloorOfAccepted": 1, "KeepsTableWhenCut": 117, "LosesTableOnRestart": 2, "HandsNothing": 9,
     "HandsCurrentTable": 190, "DropsAtOrdering": 48, "ResolvesListAnew": 5, "ForgetsEvicted": 19,
-    "BoundsBySite": 4, "EvictsByClock": 52, "TakesOldForDuplicate": 58,
+    "BoundsBySite": 4, "EvictsByClock": 52, "RefusesByMarkAlone": 8, "TakesOldForDuplicate": 58,
     "LooksBeforeEntry": 23_135, "AsksForItsMark": 4,
 }  # fmt: skip
 

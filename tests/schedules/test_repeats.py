@@ -91,12 +91,12 @@ ASKING: dict[str, Callable[[ClientMarks, int, int], bool]] = {
 }
 
 
-def _ask_early(self: Repeater, site: str, group: str) -> ClientMarks | None:
+def _ask_early(self: Repeater, site: str, group: str, sent: Any = None) -> Any:
     """What was told before the copy was sent, if the epoch is the same."""
     told = self._told.get(group)
     if told is not None and told.epoch >= epoch_of(self.world.members[site].layout, group):
         return told
-    return _ask(self, site, group)
+    return _ask(self, site, group, sent)
 
 
 _ask = Repeater._ask

@@ -43,7 +43,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import LARGEST_NUMBER, PIPE_WINDOW
-from ordercast.model.messages import Key, Placed
+from ordercast.model.messages import Key, Placed, by_id, producer_id
 from ordercast.wire.client_marks import (
     ClientMarksTold,
     ClientMarksWanted,
@@ -51,6 +51,7 @@ from ordercast.wire.client_marks import (
     ListMarksWanted,
 )
 from ordercast.wire.codec import WireFrame
+from ordercast.wire.copies import CopyTold, CopyWanted
 from ordercast.wire.dissemination import KEY_BYTES, Heard, Keyed, TreePacket
 from ordercast.wire.epochs import (
     ChangeRequest,
@@ -78,6 +79,7 @@ IMPLICIT = "@0123456789abcdef"
 TEXTS = st.from_regex(r"\A[ -~]{0,256}\Z")
 CHANGES = st.one_of(st.just("change 1"), st.from_regex(r"\A[ -~]{1,256}\Z"))
 STORES = st.integers(0, 2**63 - 1)
+COPIED = st.sampled_from([b"", producer_id(7), by_id("site a", "x")])  # by these names
 CRCS = st.integers(0, 2**32 - 1)
 ANY_GROUPS = st.one_of(NAMES, samples.IMPLICIT)
 
@@ -214,6 +216,8 @@ KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
         COUNTS,
         COUNTS,
     ),
+    "CopyWanted": st.builds(CopyWanted, NAMES, COUNTS, COPIED),
+    "CopyTold": st.builds(CopyTold, NAMES, COUNTS, COPIED, NUMBERS, COUNTS, COUNTS),
     "PipeWanted": st.builds(PipeWanted, NUMBERS, NAMES),
     "PipeOffered": st.builds(PipeOffered, NUMBERS, NAMES),
     "PipeData": st.builds(PipeData, NUMBERS, st.binary(min_size=1, max_size=300)),
@@ -377,6 +381,10 @@ _RANDOM: dict[str, Callable[[random.Random], WireFrame]] = {
     "ListMarksWanted": lambda rng: ListMarksWanted(implicit_group("ab"), number(rng), ("a", "b")),
     "ListMarksTold": lambda rng: ListMarksTold(
         implicit_group("ab"), number(rng), number(rng, 1), number(rng), number(rng)
+    ),
+    "CopyWanted": lambda rng: CopyWanted("alpha", number(rng), producer_id(number(rng, 1))),
+    "CopyTold": lambda rng: CopyTold(
+        "alpha", number(rng), b"", number(rng, 1), number(rng), number(rng)
     ),
     "PipeWanted": lambda rng: PipeWanted(number(rng, 1), "b"),
     "PipeOffered": lambda rng: PipeOffered(number(rng, 1), "a"),

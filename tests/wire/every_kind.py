@@ -45,7 +45,7 @@ from ordercast.model.epochs import (
 )
 from ordercast.model.errors import FrameError
 from ordercast.model.implicit import implicit_group
-from ordercast.model.messages import Batch, Key, Placed, Requests
+from ordercast.model.messages import Batch, Key, Placed, Requests, by_id, producer_id
 from ordercast.wire.client_marks import (
     ClientMarksTold,
     ClientMarksWanted,
@@ -53,6 +53,7 @@ from ordercast.wire.client_marks import (
     ListMarksWanted,
 )
 from ordercast.wire.codec import WireFrame, decode_frame
+from ordercast.wire.copies import CopyTold, CopyWanted
 from ordercast.wire.dissemination import (
     Head,
     Heard,
@@ -258,6 +259,10 @@ FRAMES: tuple[WireFrame, ...] = (
     PipeEnd(1, "too many pipes here"),
     ListMarksWanted(implicit_group("ab"), 2**41 + 7, ("a", "b")),
     ListMarksTold(implicit_group("ab"), 2**41 + 7, 3, 5 << 40 | 17, 5 << 40),
+    CopyWanted("alpha", 2**41 + 7, producer_id(5)),
+    CopyWanted("alpha", 2**41 + 8, b""),
+    CopyTold("alpha", 2**41 + 7, producer_id(5), 3, 3 << 50 | 17, 0),
+    CopyTold("alpha", 2**41 + 9, by_id("site a", "x"), 3, 5 << 40 | 17, 5 << 40 | 20),
 )  # fmt: skip
 
 MANY = Many(

@@ -1,6 +1,7 @@
 """Lost: accepted messages that nobody delivered although everybody had the time."""
 
 from ordercast.check.bases import Bases
+from ordercast.check.copies import copies_of_nothing
 from ordercast.check.tangles import MessageNumber, SiteNumber
 from ordercast.check.verdict import Verdict, Witness, plain
 from ordercast.check.view import View
@@ -17,6 +18,7 @@ def check_lost(view: View) -> Verdict:
             delivered[message] |= 1 if row.epoch in site.unagreed_epochs else 2
     bases = Bases(view)
     dropped = {message for site in view.sites for message in site.dropped}
+    copies = copies_of_nothing(view) if view.is_whole else {}
     count = 0
     unagreed = {site.name: site.unagreed_epochs for site in view.sites}
     pending = view.before.only_unagreed(unagreed)
@@ -24,10 +26,12 @@ def check_lost(view: View) -> Verdict:
     for message, sent in enumerate(view.sent):
         if sent is None or delivered[message] & 2 or message in view.late:
             continue
-        if view.messages[message] in dropped and not delivered[message]:
-            continue  # another copy of it was delivered
         member = None
-        if not delivered[message] and view.sites[view.site_number[sent.origin]].ended:
+        if view.messages[message] in dropped and not delivered[message]:
+            if message not in copies:
+                continue  # another copy of it was delivered, or it came too late
+            member = copies[message]
+        elif not delivered[message] and view.sites[view.site_number[sent.origin]].ended:
             member = _who_lacks(view, groups.get(sent.group_name), bases, message)
         if member is None:
             pending += 1

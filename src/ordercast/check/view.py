@@ -27,6 +27,7 @@ from ordercast.history.rows import (
     GroupRow,
     History,
     Sent,
+    dropped_outcome,
     gap_message,
     require_kind,
 )
@@ -58,7 +59,7 @@ class SiteView:
     bases: list[Base] = field(default_factory=list)
     gaps: set[MessageId] = field(default_factory=set)  # messages that live gaps name
     gap_positions: list[int] = field(default_factory=list)
-    dropped: set[MessageId] = field(default_factory=set)  # copies in its log, not delivered
+    dropped: dict[MessageId, str] = field(default_factory=dict)  # not delivered; the outcomes
     ended: bool = False
 
 
@@ -68,6 +69,7 @@ class View:
     def __init__(self, history: History, before: CondensedRows | None = None) -> None:
         """`before`: what was condensed before these rows; nothing, for a whole history."""
         self.before = CondensedRows() if before is None else before
+        self.is_whole = before is None
         events = _events_by_site(history.events)
         rows = _rows_by_site(history.deliveries)
         names = {row.site for row in history.groups} | {row.origin for row in history.sent}
@@ -291,7 +293,7 @@ def _read_events(site: SiteView, events: Sequence[Event], floor: _Floor) -> None
         if event.kind == BASE:
             site.bases.append(Base(event.position, event.epoch))
         elif event.kind == DROPPED:
-            site.dropped.add(gap_message(event))
+            site.dropped[gap_message(event)] = dropped_outcome(event)
         elif event.kind == GAP and not floor.annuls(event.position, event.attempt):
             site.gaps.add(gap_message(event))
             site.gap_positions.append(event.position)

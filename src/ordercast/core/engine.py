@@ -462,10 +462,11 @@ class Engine:
             self._happens(states.CLOSE_LOGGED)
             return
         copy = mine and batch.requests is not None and not self.marks.keeps(batch)
+        known = not copy or self.marks.knows(batch)
         if copy:
-            self.gate.copies[placed.key] = None
+            self.gate.copies[placed.key] = known
         if mine and batch.origin == self.name and batch.requests is not None:
-            self.own.logged(batch, known=not copy or self.marks.knows(batch))
+            self.own.logged(batch, known=known)
         position = self.gate.logged + (0 if copy else batch.count) if mine else 0
         if held is None:
             self._hold(entry, children, position, mine=mine)
@@ -639,12 +640,11 @@ class Engine:
 
     # --- the log of the epoch ---------------------------------------------------------------------
 
-    def in_log(self, placed: Placed) -> tuple[bool, bool]:
-        """Whether a batch that has passed here has positions in this site's log, and whether it is
-        a copy there."""
+    def in_log(self, placed: Placed) -> tuple[bool, bool, bool]:
+        """Of a batch that has passed here, as `in_epoch` wants it."""
         mine = self._mine.get(placed.batch.group) or self.is_mine(placed.batch)
         copy = mine and bool(self.gate.copies) and placed.key in self.gate.copies
-        return mine and not copy, copy
+        return mine and not copy, copy, copy and self.gate.copies[placed.key]
 
     def is_mine(self, batch: Batch) -> bool:
         """Whether a batch that passes here belongs to this site's log. The Close never does."""

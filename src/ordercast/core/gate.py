@@ -17,8 +17,9 @@ class Gate:
         self.stability = stability
         self.epoch = epoch
         self.safe = safe
-        # Batches of the log that have no positions (`core.producers`), as long as they are held.
-        self.copies: dict[Key, None] = {}
+        # Batches of the log that have no positions (`core.producers`), as long as they are held,
+        # and whether they repeat what is delivered.
+        self.copies: dict[Key, bool] = {}
         self._spent_copies: list[Key] = []
         self.attempt = 1  # one more after each rollback
         self.logged = 0  # last position in the ordered log

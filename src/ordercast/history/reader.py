@@ -26,6 +26,7 @@ from ordercast.history.rows import (
     Meta,
     Row,
     Sent,
+    dropped_outcome,
     gap_message,
     require_kind,
 )
@@ -231,6 +232,8 @@ def check_event(event: Event, where: str) -> None:
     require_kind(event.kind, where)
     if event.kind in (GAP, DROPPED):
         gap_message(event, where)
+    if event.kind == DROPPED:
+        dropped_outcome(event, where)
 
 
 def check_epoch(epoch: EpochRow, where: str) -> None:

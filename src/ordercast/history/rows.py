@@ -31,6 +31,9 @@ GAP = "gap"
 DROPPED = "dropped"
 OPEN = "open"
 END = "end"
+DUPLICATE, EXPIRED, FENCED = OUTCOMES = ("duplicate", "expired", "fenced")
+"""Why a message was dropped."""
+
 KINDS = (BASE, CRASH, RESTART, ROLLBACK, EXCLUDED, RETURNED, GAP, DROPPED, OPEN, END)
 
 PRODUCER_CLIENT = "producer/"
@@ -181,8 +184,26 @@ def shown_groups(addressed: Sequence[Group]) -> str | None:
 
 
 def gap_detail(message: MessageId) -> str:
-    """The `detail` of a gap that stands for `message`, or of a copy that was dropped."""
+    """The `detail` of a gap that stands for `message`."""
     return json.dumps({"message": list(message)}, separators=(",", ":"))
+
+
+def dropped_detail(message: MessageId, outcome: str = "") -> str:
+    """The `detail` of an event that says `message` was dropped. `outcome`: of `OUTCOMES`; "": it is
+    not known."""
+    said = {"outcome": outcome} if outcome else {}
+    return json.dumps({"message": list(message), **said}, separators=(",", ":"))
+
+
+def dropped_outcome(event: Event, where: str = "events") -> str:
+    """Of `OUTCOMES`; "": it is not said."""
+    outcome: object = json.loads(event.detail).get("outcome", "")
+    if outcome not in ("", *OUTCOMES):
+        raise ConfigError(
+            f"{where}: {event.kind} {event.n} of site {event.site!r}: field 'outcome':"
+            f" {outcome!r} is none of {', '.join(OUTCOMES)}"
+        )
+    return str(outcome)
 
 
 def gap_message(event: Event, where: str = "events") -> MessageId:

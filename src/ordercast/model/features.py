@@ -16,6 +16,7 @@ HEADERS: Final = "headers"
 IDS: Final = "ids"
 LISTS: Final = "lists"
 MARKS: Final = "marks"
+OUTCOMES: Final = "outcomes"
 OUTSIDE: Final = "outside"
 PRODUCERS: Final = "producers"
 REPEATS: Final = "repeats"
@@ -27,6 +28,7 @@ FEATURES: Final[dict[str, str]] = {
     MARKS: "the protocol hybrid:N:M, with arrow groups of M sites below its core",
     IDS: "of several copies of a message with an id the first in the log is delivered",
     LISTS: "requests to listed sites, or to several groups, are recognised as those to a group",
+    OUTCOMES: "sites ask members of a group what became of a producer's message, or of an id",
     OUTSIDE: "sites ask members of a group about its clients, and take their requests too",
     REPEATS: "a client's request is recognised by its group, at whichever member it is repeated",
     PRODUCERS: "of several copies of a producer's message the first in the log is delivered",

@@ -24,6 +24,7 @@ from ordercast.model.errors import FrameError
 from ordercast.model.limits import FRAME_BYTES, ITEMS
 from ordercast.wire.client_marks import ClientMarksFrame
 from ordercast.wire.complaint import complaint
+from ordercast.wire.copies import CopyFrame
 from ordercast.wire.dissemination import DisseminationFrame
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import DOWN, Ack, Data, Frame, Repair
@@ -41,6 +42,7 @@ WireFrame: TypeAlias = (
     | LineageFrame
     | ReplicaDigest
     | ClientMarksFrame
+    | CopyFrame
     | PipeFrame
 )
 

@@ -151,7 +151,8 @@ async def test_a_site_that_is_no_member_knows_what_comes_too_late(tmp_path: Path
             await remembered(remote)
             asking, silent = (site_of(running.cluster[site]).outside for site in "ea")
             before = asking.told("alpha")
-            for peer, question in (("a", 5), ("d", asking._question), ("e", asking._question)):
+            number = asking.questions.number
+            for peer, question in (("a", 5), ("d", number), ("e", number)):
                 asking.take(peer, ClientMarksTold("alpha", question, 9, 1 << 50, 0))
             assert asking.told("alpha") is before
             silent._answer = lambda *_: None  # type: ignore[method-assign]
@@ -191,7 +192,7 @@ async def test_a_group_that_goes_while_its_members_are_asked_keeps_nobody_waitin
         asking = site_of(running.cluster["e"]).outside
         doubtful = await remote.multicast("alpha", b"1")
         await doubtful.ordered()
-        await until(lambda: any(one.waiting for one in asking._rounds.values()))
+        await until(lambda: any(one.waiting for one in asking.questions.rounds.values()))
         asking._told.clear()
         unsent = await remote.multicast("alpha", b"2")
         await asyncio.sleep(0.05)
@@ -201,7 +202,7 @@ async def test_a_group_that_goes_while_its_members_are_asked_keeps_nobody_waitin
             await doubtful.stable()
         with pytest.raises(UnknownGroup):
             await unsent.stable()
-        assert asking._rounds == {}
+        assert asking.questions.rounds == {}
 
 
 @in_loop

@@ -1,13 +1,30 @@
 """What clients asked for, in an export: which request a message is of, and one that became two."""
 
+import asyncio
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
 
-from ordercast.history.rows import Delivered, Sent
-from ordercast.model.errors import StoreCorrupt
+from ordercast.check.report import check_history
+from ordercast.core import ids as core_ids
+from ordercast.history.reader import check_event, read_history
+from ordercast.history.rows import (
+    DROPPED,
+    DUPLICATE,
+    EXPIRED,
+    FENCED,
+    Delivered,
+    Event,
+    Sent,
+    dropped_outcome,
+    gap_message,
+)
+from ordercast.model.errors import ConfigError, Expired, Fenced, StoreCorrupt
 from ordercast.model.messages import Requests
+from ordercast.net.export.history import export
+from ordercast.net.local import local_cluster
 from support.stores.exporting import Cluster, counts
 from support.stores.records import anew, engine, write
 
@@ -103,3 +120,46 @@ def test_requests_of_another_number_of_messages_are_damage(cluster: Cluster) -> 
     cluster.close()
     with pytest.raises(StoreCorrupt, match="requests have 3 messages, the batch 2"):
         cluster.export()
+
+
+async def _send_copies(folder: Path) -> None:
+    """Each of these is logged, and only the first of each kind is delivered."""
+    async with local_cluster({"g": ["a", "b"]}, dir=folder, durability="os") as running:
+        a, b = running["a"], running["b"]
+        mark = await a.id_mark("g")
+        for node in (a, b):
+            await (await node.produce("sink", 1, "g", [b"1"], generation=1)).stable()
+            await (await a.multicast("g", b"x", id="x", since=mark)).stable()
+        await (await a.produce("sink", 1, "g", [b"2"], generation=2)).stable()
+        with pytest.raises(Fenced):
+            await (await b.produce("sink", 7, "g", [b"late"], generation=1)).stable()
+        for number in range(4):
+            await (await a.multicast("g", b"%d" % number, id=str(number))).stable()
+        with pytest.raises(Expired):
+            await (await a.multicast("g", b"late", id="x", since=mark)).stable()
+
+
+def test_what_was_logged_and_not_delivered_says_why(tmp_path: Path) -> None:
+    with patch.object(core_ids, "REMEMBERED", 2):
+        asyncio.run(_send_copies(tmp_path))
+    export(tmp_path, tmp_path / "out")
+    history = read_history(tmp_path / "out")
+    assert check_history(history).ok
+    for site in "ab":
+        dropped = [e for e in history.events if (e.site, e.kind) == (site, DROPPED)]
+        asked = {row.id: str(row.client) for row in history.sent}
+        told = [
+            (asked[gap_message(event)].split("/")[0], dropped_outcome(event)) for event in dropped
+        ]
+        assert told == [
+            ("producer", DUPLICATE),
+            ("id", DUPLICATE),
+            ("producer", FENCED),
+            ("id", EXPIRED),
+        ]
+
+
+def test_an_outcome_that_is_none_is_refused_in_one_line() -> None:
+    event = Event("a", 1, DROPPED, 1, 1, 1, 0, '{"message":["a",1,"g",1],"outcome":"gone"}')
+    with pytest.raises(ConfigError, match="field 'outcome': 'gone' is none of duplicate, expired"):
+        check_event(event, "events")

@@ -11,6 +11,7 @@ A file holds cases, each under a line `=== title`. Lines of a case:
     a epoch=2 attempt=2 from=5: m5!   more rows: from position 5; m5! has another digest,
                                       m5? does not say who asked for it
     event a rollback position=4       also attempt=, epoch=, message= (for a gap)
+    event a dropped message=m1        also outcome=
     end a b                           an event `end` at each
     expect fifo 1                     a count; what is not expected is 0
     witness fifo {"message": "m1"}    the witness, or some of its fields; messages by name
@@ -25,7 +26,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordercast.history.rows import Delivered, EpochRow, Event, GroupRow, History, Sent, gap_detail
+from ordercast.history.rows import (
+    Delivered,
+    EpochRow,
+    Event,
+    GroupRow,
+    History,
+    Sent,
+    dropped_detail,
+    gap_detail,
+)
 from ordercast.model.messages import MessageId
 
 DATA = Path(__file__).parents[2] / "check" / "data"
@@ -124,7 +134,7 @@ def _read_send(case: Case, text: str) -> Sent:
 def _read_asked(text: str) -> dict[str, str | int]:
     if not text:
         return {}
-    client, request, part = text.split("/")
+    client, request, part = text.rsplit("/", 2)
     return {"client": client, "request": int(request), "part": int(part)}
 
 
@@ -160,14 +170,23 @@ def _by_group(message: MessageId) -> tuple[str, str, int, int]:
 def _read_event(case: Case, text: str) -> None:
     site, kind, *words = text.split()
     options: dict[str, Any] = _options(words)
-    _tell(case, site, kind, {k: v if k == "message" else int(v) for k, v in options.items()})
+    _tell(
+        case,
+        site,
+        kind,
+        {k: v if k in ("message", "outcome") else int(v) for k, v in options.items()},
+    )
 
 
 def _tell(case: Case, site: str, kind: str, options: dict[str, Any]) -> None:
     n = sum(event.site == site for event in case.history.events) + 1
     position = options.get("position", case.positions.get(site, 0))
     place = (position, options.get("attempt", 1), options.get("epoch", 1))
-    detail = gap_detail(case.ids[options["message"]]) if kind == "gap" else "{}"
+    detail = "{}"
+    if kind in ("gap", "dropped"):
+        named = case.ids[options["message"]]
+        outcome = options.get("outcome", "")
+        detail = gap_detail(named) if kind == "gap" else dropped_detail(named, outcome)
     case.history.events.append(Event(site, n, kind, *place, n, detail))
 
 

@@ -274,7 +274,43 @@ class Run:
         told = any(named == message for named, _ in self.gaps(member))
         return told or self.may_be_below(member, message)
 
+    def outcomes(self, message: Id) -> set[str]:
+        """What the events that say the message was dropped tell of it."""
+        dropped = [json.loads(e.detail) for e in self.events if e.kind == "dropped"]
+        return {one.get("outcome", "") for one in dropped if tuple(one["message"]) == message}
+
+    def is_copy_of_nothing(self, message: Id) -> bool:
+        requests = {(row.client, row.request, row.part) for row in self.rows}
+        return self.outcomes(message) == {"duplicate"} and any(
+            (sent.client or "").startswith(("producer/", "once/"))
+            and (sent.client, sent.request, sent.part) not in requests
+            for sent in self.sent.get(message, ())
+        )
+
+    def is_looked_at(self, message: Id) -> bool:
+        return (
+            not self.outcomes(message)
+            or message in {row.id for row in self.rows}
+            or self.is_copy_of_nothing(message)
+        )
+
+    def hides(self, site: str) -> bool:
+        return any(
+            e.site == site
+            and (
+                (e.kind == "base" and e.position > 0)
+                or (e.kind == "gap" and not self.is_annulled(e))
+            )
+            for e in self.events
+        )
+
     def is_lost(self, message: Id) -> bool:
+        if not self.is_looked_at(message):
+            return False
+        if self.outcomes(message) and any(
+            self.hides(row.site) for row in self.history.groups if row.group_name == message[2]
+        ):
+            return False
         return (
             message not in {row.id for row in self.rows}
             and self.is_ended(message[0])
@@ -286,7 +322,10 @@ class Run:
 
     def pending_messages(self) -> int:
         agreed = {row.id for row in self.agreed}
-        return sum(not self.is_lost(message) for message in set(self.sent) - agreed)
+        return sum(
+            self.is_looked_at(message) and not self.is_lost(message)
+            for message in set(self.sent) - agreed
+        )
 
     def fifo(self) -> int:
         return sum(self.overtaken(row) for row in self.rows)
@@ -353,7 +392,9 @@ class Run:
 
     def asked_twice(self) -> dict[tuple[str, int, int], set[Id]]:
         """The messages of each part of a request that has several."""
-        rows: list[Sent | Delivered] = [*self.history.sent, *self.rows]
+        again = ("producer/", "id/", "once/")
+        sent = [row for row in self.history.sent if not (row.client or "").startswith(again)]
+        rows: list[Sent | Delivered] = [*sent, *self.rows]
         asked = {(row.client, row.request, row.part) for row in rows if row.client is not None}
         messages = {
             one: {row.id for row in rows if (row.client, row.request, row.part) == one}

@@ -17,6 +17,7 @@ from ordercast.sim.members import build_forest
 from support.cases.epoch_schedules import drawn_world as waiting_world
 from support.cases.exclude_schedules import drawn_world, hard_world, small_world
 from support.cases.loss_schedules import LossSchedule
+from support.judges.epoch_judge import who_may_have_lost
 from support.worlds import epochs
 from support.worlds.epochs import World
 from support.worlds.stored_members import KEEP_ALL, StoredMembers
@@ -234,12 +235,17 @@ def judged(world: World, producers: Sequence[Producer]) -> list[tuple[Any, ...]]
     delivered = {payload for seen in world.seen.values() for _, _, payload in seen}
     for site, seen in world.seen.items():
         last: dict[tuple[str, str], int] = {}
+        generations: dict[tuple[str, str], int] = {}
         for _, _, payload in seen:
             if not payload.startswith(b"p") or payload.endswith(b"'"):
                 continue
             name, group, number = payload.decode().split()
-            if any(one.may_be_late((group, int(number))) for one in producers if one.name == name):
+            base, _, generation = name.partition(".")
+            if any(one.may_be_late((group, int(number))) for one in producers if one.name == base):
                 continue
+            if int(generation or 0) < generations.get((base, group), 0):
+                found.append(("fenced and delivered", site, payload))
+            generations[base, group] = int(generation or 0)
             if int(number) <= last.get((name, group), 0):
                 found.append(("producer", site, payload))
             last[name, group] = int(number)
@@ -250,10 +256,22 @@ def judged(world: World, producers: Sequence[Producer]) -> list[tuple[Any, ...]]
         waiting = [sent for sent in one.open if not one.waits_for(world.down, sent)]
         if waiting:
             found.append(("open", one.name, waiting[:3]))
-        if not world.losses():
-            found += [
-                ("stable and not delivered", one.name, sent)
-                for sent in one.stable
-                if one.body(sent) not in delivered and not world.removed(sent[0])
-            ]
+        found += [
+            ("stable and not delivered", one.name, sent)
+            for sent in one.stable
+            if one.body(sent) not in delivered and is_kept(world, sent[0])
+        ]
     return found
+
+
+def is_kept(world: World, group: str) -> bool:
+    """Whether what was stable in the group is still there: none of its members has lost its store
+    or was retired, or one that has not was present in all epochs of the group."""
+    if world.removed(group):
+        return False
+    members = dict.fromkeys(who_may_have_lost(world, group))
+    kept = [site for site in members if site not in world.lost and not world.left(site)]
+    if len(kept) == len(members):
+        return True
+    epochs = [named[group] for named, *_ in world.epochs.values() if group in named]
+    return any(all(site in present for present in epochs) for site in kept if epochs)

@@ -27,12 +27,14 @@ REFUSED = "refused"
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="K"):
     """A batch that passed, in its epoch. `mine`: it has positions in this site's own log. `copy`:
-    it is in the log without positions, because its producer has sent it before."""
+    it is in the log without positions. `known`: then it repeats what is delivered; otherwise it had
+    expired, or was fenced."""
 
     epoch: int
     passed: Passed
     mine: bool
     copy: bool = False
+    known: bool = False
 
 
 class Noted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="N"):
@@ -132,10 +134,10 @@ MemberRecord: TypeAlias = (
 
 
 def in_epoch(
-    epoch: int, records: Sequence[Record], in_log: Callable[[Placed], tuple[bool, bool]]
+    epoch: int, records: Sequence[Record], in_log: Callable[[Placed], tuple[bool, bool, bool]]
 ) -> list[MemberRecord]:
     """The records of an engine as records of its member. `in_log`: whether a batch that passed has
-    positions in the log, and whether it is a copy there."""
+    positions in the log, whether it is a copy there, and whether that repeats what is delivered."""
     made: list[MemberRecord] = []
     for record in records:
         if type(record) is Passed:

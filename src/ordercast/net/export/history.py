@@ -27,6 +27,7 @@ from ordercast.history.rows import (
     Event,
     History,
     Meta,
+    dropped_detail,
     gap_detail,
 )
 from ordercast.history.stream import TableStream, stream_history
@@ -433,12 +434,10 @@ def _gaps(site: Site, item: LoggedBatch, hidden: Iterable[int]) -> list[Event]:
 
 
 def _copies(site: Site, item: CopiedBatch) -> list[Event]:
-    after = item.position - 1
+    at = item.position - 1, item.epoch, item.at_ns
     ids = [item.first._replace(seq=seq) for seq in _range(item.first.seq, item.messages)]
-    return [
-        event_at(site, DROPPED, after, item.epoch, item.at_ns, gap_detail(one), item.attempt)
-        for one in ids
-    ]
+    details = [dropped_detail(one, item.outcome) for one in ids]
+    return [event_at(site, DROPPED, *at, detail, item.attempt) for detail in details]
 
 
 def _range(first: int, count: int) -> list[int]:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ordercast.core.epochs.packing import floor_in, included_in
 from ordercast.core.epochs.records import REFUSED, Anew, EpochOpened, MemberRecord
 from ordercast.core.outbox import Accepted, Passed
-from ordercast.history.rows import EXCLUDED, OPEN, RETURNED
+from ordercast.history.rows import DUPLICATE, EXCLUDED, EXPIRED, FENCED, OPEN, RETURNED
 from ordercast.model.errors import ConfigError, FrameError, StoreCorrupt
 from ordercast.model.groups import Group, Site
-from ordercast.model.messages import Batch, MessageId, Placed
+from ordercast.model.messages import Batch, MessageId, Placed, ticket_in
 from ordercast.net.export.contents import BatchContents, RequestParts, contents_of, parts_of
 from ordercast.net.store.checkpoint import folded_state, read_checkpoint, released_by
 from ordercast.net.store.events import ABSENT, parse_opening
@@ -34,7 +34,9 @@ from ordercast.net.store.rows import (
     ACCEPTED,
     COPY,
     FIRST_AND_LAST,
+    LATE,
     MINE,
+    REPEATED,
     SELECT_BATCH,
     BatchRow,
     CheckpointRow,
@@ -58,8 +60,8 @@ class LoggedBatch(NamedTuple):
 
 
 class CopiedBatch(NamedTuple):
-    """A batch of the ordered log that nobody was given: copies of a producer's messages. The next
-    message of the log is at `position`."""
+    """A batch of the ordered log that nobody was given: copies of messages, or what came too late.
+    The next message of the log is at `position`. `outcome`: as in histories."""
 
     position: int
     epoch: int
@@ -68,6 +70,7 @@ class CopiedBatch(NamedTuple):
     first: MessageId
     messages: int
     row: int = 0
+    outcome: str = ""
 
 
 class AcceptedBatch(NamedTuple):
@@ -158,8 +161,9 @@ class StoreSnapshot:
         batch = record.placed.batch
         first = MessageId(batch.origin, batch.incarnation, batch.group, batch.seq)
         copy = CopiedBatch(
-            row.position, row.epoch, row.at_ns, row.attempt, first, batch.count, row.n
-        )
+            row.position, row.epoch, row.at_ns, row.attempt, first, batch.count, row.n,
+            _outcome(row.kind, batch),
+        )  # fmt: skip
         self.copies.append(copy)
 
     def annulled(self, after_row: int = 0) -> Iterator[LoggedBatch]:
@@ -350,3 +354,12 @@ def _require_one_cluster(found: list[StoreSource]) -> None:
                 f"{source.path}: is a store of site {source.site!r}, and so is {sites[source.site]}"
             )
         sites[source.site] = source.path
+
+
+def _outcome(kind: int, batch: Batch) -> str:
+    """What became of a copy; "": its store is of before that was kept."""
+    if kind & REPEATED:
+        return DUPLICATE
+    if not kind & LATE or batch.requests is None:
+        return ""
+    return FENCED if ticket_in(batch.requests.client) else EXPIRED

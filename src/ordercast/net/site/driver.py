@@ -27,6 +27,7 @@ from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.options import NEVER
+from ordercast.net.site.copies.outcomes import Outcomes
 from ordercast.net.site.copies.outside import OutsideMarks
 from ordercast.net.site.replica_digests import DigestExchange
 from ordercast.net.site.store_points import StorePoints
@@ -34,6 +35,7 @@ from ordercast.net.store.box import StoreBox
 from ordercast.net.store.events import opening_events, rollback_event
 from ordercast.wire.client_marks import ClientMarksFrame
 from ordercast.wire.codec import WireFrame
+from ordercast.wire.copies import CopyFrame
 from ordercast.wire.dissemination import Heard, Keyed, TreePacket
 from ordercast.wire.epochs import Feed, InEpoch, SiteFrame
 from ordercast.wire.frames import Ack, Data, Repair
@@ -108,6 +110,7 @@ class Application(Protocol):
     points: StorePoints
     digests: DigestExchange
     outside: OutsideMarks
+    outcomes: Outcomes
 
     def decided(self, outcomes: Sequence[tuple[str, str]]) -> None:
         """The outcomes of changes that this site asked for: "" if done, else why not."""
@@ -228,6 +231,8 @@ class NodeDriver:
                     self.application.digests.take(peer, frame)
                 elif isinstance(frame, ClientMarksFrame):
                     self.application.outside.take(peer, frame)
+                elif isinstance(frame, CopyFrame):
+                    self.application.outcomes.take(peer, frame)
                 elif type(frame) is Feed:
                     if self.member.believes(peer):
                         self.fed_at = now

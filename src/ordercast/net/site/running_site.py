@@ -28,6 +28,7 @@ from ordercast.net.site.assembly import AnyStore, MakeTransport
 from ordercast.net.site.changes import ChangeRequests, new_change_name, require_change
 from ordercast.net.site.copies.doubts import Doubts
 from ordercast.net.site.copies.ids import IdSender
+from ordercast.net.site.copies.outcomes import Outcomes
 from ordercast.net.site.copies.outside import OutsideMarks
 from ordercast.net.site.copies.producers import ProducerSender
 from ordercast.net.site.copies.repeats import RepeatSender
@@ -47,6 +48,7 @@ from ordercast.net.site.sender import SiteSender
 from ordercast.net.site.store_points import StorePoints
 from ordercast.net.site.stream import EpochOpened, Lag, Stream
 from ordercast.net.store.box import StoreBox
+from ordercast.wire.codec import WireFrame
 from ordercast.wire.handover import HandoverFrame
 
 _log = logging.getLogger("ordercast.net.site")
@@ -113,9 +115,7 @@ class RunningSite:
         self.passages = Passages(self.core.layout)
         self.named = self._open_readers()
         self.handover = self._open_handover(hooks)
-        self.digests = DigestExchange(
-            site, lambda: self.core.layout, lambda peer, frame: self.transport.send(peer, [frame])
-        )
+        self.digests = DigestExchange(site, lambda: self.core.layout, self._send)
         self.stages = self._open_stages()
         self.permits = Permits(site, self.core, cluster.grants)
         self.sender = SiteSender(
@@ -123,11 +123,14 @@ class RunningSite:
         )
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self._doubts = Doubts()
-        self.producing = ProducerSender(self.core, self.sender, self._give_ticket, self._doubts)
-        self.ids = IdSender(self.core, self.sender, self.producing.ticket, self._doubts)
-        self.outside = OutsideMarks(
-            self.core, lambda peer, frame: self.transport.send(peer, [frame])
+        self.outcomes = Outcomes(self.core, self._send)
+        self.producing = ProducerSender(
+            self.core, self.sender, self._give_ticket, self._doubts, self.outcomes
         )
+        self.ids = IdSender(
+            self.core, self.sender, self.producing.ticket, self._doubts, self.outcomes
+        )
+        self.outside = OutsideMarks(self.core, self._send)
         self.repeats = RepeatSender(
             self.core, self.sender, self.producing.ticket, self._doubts, self.outside
         )
@@ -142,6 +145,9 @@ class RunningSite:
         self._failing: asyncio.Task[None] | None = None
         self.on_failed: Callable[[], None] | None = None
         self._looking: asyncio.TimerHandle | None = None
+
+    def _send(self, peer: Site, frame: WireFrame) -> None:
+        self.transport.send(peer, [frame])
 
     def _open_core(self) -> Member:
         cluster, store = self.cluster, self.store
@@ -208,7 +214,7 @@ class RunningSite:
         handover = Handover(
             self.cluster.name,
             self.site,
-            lambda peer, frame: self.transport.send(peer, [frame]),
+            self._send,
             self.stream,
             folder=None if path is None else path.with_suffix(".snapshots"),
             hooks=hooks,
@@ -342,6 +348,7 @@ class RunningSite:
         self.sender.close(why)
         self.repeats.close()
         self.outside.close(why)
+        self.outcomes.close(why)
         for done in chain(self._confirming, *self._committing):
             if not done.done():
                 done.set_exception(Error(f"positions are confirmed, but not durably: {why}"))

@@ -23,7 +23,9 @@ from ordercast.net.store.rows import (
     ACCEPTED,
     COPY,
     FIRST_AND_LAST,
+    LATE,
     MINE,
+    REPEATED,
     SELECT_BATCH,
     BatchRow,
     Value,
@@ -170,7 +172,8 @@ def records_of(db: sqlite3.Connection, row: BatchRow, path: Path) -> Sequence[Me
         return (record,)
     if row.ref:
         record = _with_payloads(db, record, row.ref, path)
-    kept = Kept(row.epoch, record, bool(row.kind & MINE), bool(row.kind & COPY))
+    mine, copy, known = (bool(row.kind & one) for one in (MINE, COPY, REPEATED))
+    kept = Kept(row.epoch, record, mine, copy, known)
     return (Accepted(record.placed.batch), kept) if row.kind & ACCEPTED else (kept,)
 
 
@@ -199,7 +202,9 @@ def cut_log(db: sqlite3.Connection, cut: Cut) -> None:
         row = BatchRow(*db.execute(f"{SELECT_BATCH} WHERE n = ?", (n,)).fetchone())
         if row.kind & MINE and row.position <= cut.annulled:
             db.execute("INSERT INTO annulled VALUES (?,?)", (n, row.position))
-        row = row._replace(kind=row.kind & ~(MINE | COPY), position=cut.position + 1)
+        row = row._replace(
+            kind=row.kind & ~(MINE | COPY | REPEATED | LATE), position=cut.position + 1
+        )
         crc = checksum(*row[:10], row.body)
         db.execute(
             "UPDATE batches SET kind = ?, position = ?, crc = ? WHERE n = ?",

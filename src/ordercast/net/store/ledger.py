@@ -44,9 +44,11 @@ from ordercast.net.store.rows import (
     ACCEPTED,
     CAUGHT,
     COPY,
+    LATE,
     MINE,
     OTHER,
     PASSED,
+    REPEATED,
     Value,
     checkpoint_checksum,
     checksum,
@@ -281,7 +283,7 @@ class Ledger:
                 if of != epoch:
                     epoch, rows = self._open = of, self._passed.setdefault(of, deque())
                 rows.append(n)
-                kind |= MINE * kept.mine | COPY * kept.copy
+                kind |= MINE * kept.mine | _copy_of(kept)
                 logged += count * kept.mine
                 if kept.mine or kept.copy:
                     places[of, batch.group, kept.passed.placed.number] = n, position * kept.mine
@@ -460,3 +462,10 @@ def _without_payloads(record: Passed) -> Passed:
     placed = record.placed
     batch = replace(placed.batch, body=b"")
     return Passed(Placed(placed.key, placed.number, batch), record.source, record.from_parent)
+
+
+def _copy_of(kept: Kept) -> int:
+    """The part of a row's kind that says whether it is a copy."""
+    if not kept.copy:
+        return 0
+    return COPY | (REPEATED if kept.known else LATE)

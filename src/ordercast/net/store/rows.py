@@ -26,10 +26,11 @@ from ordercast.wire.lineage import StorePoint, StoreStart
 APPLICATION = 0x6F726463  # "ordc": SQLite's application_id
 FIRST_FORMAT = 3  # the format of `SCHEMA`; later formats are made of it (`formats.py`)
 
-ACCEPTED, PASSED, MINE, OTHER, CAUGHT, COPY = 1, 2, 4, 8, 16, 32
+ACCEPTED, PASSED, MINE, OTHER, CAUGHT, COPY, REPEATED, LATE = 1, 2, 4, 8, 16, 32, 64, 128
 """The kinds of a row, added up. `MINE`: a batch of this site's own ordered log. `OTHER`: a record
 that is no batch. `CAUGHT`: a batch of the log that no engine of this site has passed. `COPY`: a
-batch of the log without positions (`core.producers`)."""
+batch of the log without positions (`core.producers`). `REPEATED`: a copy of what is delivered.
+`LATE`: a copy that had expired, or was fenced. A copy in a store of before has neither."""
 
 SCHEMA = """
 CREATE TABLE batches(

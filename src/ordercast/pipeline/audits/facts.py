@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ordercast.check.copies import told_copies
 from ordercast.check.view import View
 from ordercast.history.rows import ROLLBACK, History
 from ordercast.pipeline.audits.numbers import Bools, Ints, Numbers
@@ -42,7 +43,9 @@ class Facts:
     base_position: Ints
     base_epoch: Ints
     gap_keys: Ints  # sorted; message * sites + site
-    dropped: Ints  # sorted; messages that are copies
+    dropped: Ints  # sorted; messages that were dropped
+    copies: Ints  # sorted; of these, those that are copies of others, as all say
+    copy_members: Ints  # of each copy: who shows it to be lost if there is no other; -1: nobody
     gap_counts: Mapping[int, int]  # positions at which a site has gaps or bases
     group_ends: Mapping[int, GroupEnd]
 
@@ -93,6 +96,7 @@ def gather(numbers: Numbers, runs: Sequence[History]) -> tuple[Facts, dict[int, 
     bases: list[tuple[int, int, int]] = []
     gaps: set[int] = set()
     dropped: set[int] = set()
+    copies: dict[int, int] = {}
     logs: dict[int, SiteLog] = {}
     members: dict[tuple[int, int], list[int]] = {}
     group_ends: dict[int, GroupEnd] = {}
@@ -117,6 +121,10 @@ def gather(numbers: Numbers, runs: Sequence[History]) -> tuple[Facts, dict[int, 
                     tuple(base.position for base in site.bases),
                     tuple(sorted(set(site.gap_positions))),
                 )
+        for copy, member in told_copies(view).items():
+            message = numbers.message_number(run, copy)
+            if message is not None:
+                copies[message] = -1 if member is None else site_of[member]
         rollbacks.update(_rollbacks(history, numbers, run))
         for (epoch, group), own in view.members.items():
             members[numbers.group_number[run, group], epoch] = [site_of[site] for site in own]
@@ -142,6 +150,8 @@ def gather(numbers: Numbers, runs: Sequence[History]) -> tuple[Facts, dict[int, 
         base_epoch=np.array([base[2] for base in bases], np.int64),
         gap_keys=np.array(sorted(gaps), np.int64),
         dropped=np.array(sorted(dropped), np.int64),
+        copies=np.array(sorted(copies), np.int64),
+        copy_members=np.array([copies[message] for message in sorted(copies)], np.int64),
         gap_counts={site: len(log.bases) + len(log.gaps) for site, log in logs.items()},
         group_ends=group_ends,
     )

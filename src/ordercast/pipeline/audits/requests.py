@@ -16,10 +16,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from ordercast.check.copies import NUMBERED
 from ordercast.history.rows import REPEATING
 from ordercast.history.tables import REQUEST
 from ordercast.pipeline.audits.evidence import Evidence
-from ordercast.pipeline.audits.facts import Facts
+from ordercast.pipeline.audits.facts import Facts, is_in
 from ordercast.pipeline.audits.listing import Listing
 from ordercast.pipeline.audits.numbers import Bools, Columns, Ints, StreamArrays
 from ordercast.pipeline.audits.packing import by_key, join, pack, unpack
@@ -89,7 +90,7 @@ def unasked(rows: int) -> Columns:
     return {name: np.full(rows, NOBODY, np.int64) for name in REQUEST}
 
 
-_TOLD = (*REQUEST, "message")
+_TOLD = (*REQUEST, "message", "copy")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -100,11 +101,19 @@ def divide_requests(
     rows = np.flatnonzero(columns["client"] != NOBODY)
     # What a producer sends, or what has an id, may be sent again: of its rows those that are
     # delivered count.
-    produced = np.array([name.startswith(REPEATING) for name in clients.names], bool)
-    rows = rows[(columns["kind"][rows] == DELIVERED) | ~produced[columns["client"][rows]]]
+    # And what was dropped as a copy: something like it must be delivered.
+    produced, numbered = (
+        np.array([name.startswith(begin) for name in clients.names], bool)
+        for begin in (REPEATING, NUMBERED)
+    )
+    copies = is_in(columns["message"][rows], facts.copies) & numbered[columns["client"][rows]]
+    rows = rows[(columns["kind"][rows] == DELIVERED) | ~produced[columns["client"][rows]] | copies]
     place = (columns[name][rows] for name in ("site", "position", "attempt"))
     rows = rows[(columns["kind"][rows] != DELIVERED) | is_live(facts, *place)]
-    own = _distinct({name: columns[name][rows] for name in _TOLD}, _TOLD)
+    told = {name: columns[name][rows] for name in (*REQUEST, "message")}
+    was_sent = columns["kind"][rows] != DELIVERED
+    told["copy"] = (was_sent & produced[told["client"]]).astype(np.int64)
+    own = _distinct(told, _TOLD)
     hashes = np.array([_hash(name) for name in clients.names], np.uint64)
     mixed = (hashes[own["client"]] + own["request"].astype(np.uint64)) * _MIX
     mixed ^= mixed >> np.uint64(32)
@@ -121,7 +130,11 @@ _PIECE = msgspec.msgpack.Decoder(tuple[bytes, list[str]])
 
 
 def judge_requests(
-    values: Iterable[bytes], streams: StreamArrays, evidence: Evidence, listing: Listing | None
+    values: Iterable[bytes],
+    facts: Facts,
+    streams: StreamArrays,
+    evidence: Evidence,
+    listing: Listing | None,
 ) -> None:
     """Judge one share of `divide_requests`, which holds all rows of its requests."""
     clients = Clients()
@@ -134,7 +147,9 @@ def judge_requests(
     own["run"] = streams.run[streams.of(own["message"])]
     own["rank"], own["seq"] = streams.id_order(own["message"])
     by = ("run", *REQUEST)
-    own = _distinct(own, (*by, "rank", "seq"))
+    own = _distinct(own, (*by, "copy", "rank", "seq"))
+    _judge_copies(own, by, facts, evidence, listing)
+    own = {name: column[own["copy"] == 0] for name, column in own.items()}
     begins = np.flatnonzero(_changes(own, by))
     counts = np.diff(np.append(begins, len(own["message"])))
     found = begins[counts > 1]  # where the smallest id of a part is; the next one follows it
@@ -150,6 +165,30 @@ def judge_requests(
         request, part = own["request"][found], own["part"][found]
         told = {"client": evidence.number(asked["client"]), "request": request, "part": part}
         listing.add("resent", len(found), message=own["message"][found + 1], **told)
+
+
+def _judge_copies(
+    own: Columns, by: tuple[str, ...], facts: Facts, evidence: Evidence, listing: Listing | None
+) -> None:
+    """What was dropped as a copy although nothing like it was delivered is lost. `own` is sorted;
+    of one request the copies come last."""
+    if not own["copy"].any():
+        return
+    new = _changes(own, by)
+    first = own["copy"][np.flatnonzero(new)]  # of each request: are there copies alone?
+    alone = first[np.cumsum(new) - 1] == 1
+    message = own["message"][alone]
+    member = facts.copy_members[np.searchsorted(facts.copies, message)]
+    evidence.count("pending", int(np.count_nonzero(member < 0)))
+    rows = np.flatnonzero(alone)[member >= 0]
+    message, member = message[member >= 0], member[member >= 0]
+    if not len(rows):
+        return
+    least = int(np.lexsort((own["seq"][rows], own["rank"][rows]))[0])
+    key = [int(own["rank"][rows[least]]), int(own["seq"][rows[least]])]
+    evidence.check("lost").see(len(rows), key, [int(message[least]), int(member[least])])
+    if listing is not None:
+        listing.add("lost", len(rows), site=member, message=message)
 
 
 def tell_both(deliveries: DeliveryRows, messages: Ints, evidence: Evidence) -> None:

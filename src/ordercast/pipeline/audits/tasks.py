@@ -85,7 +85,7 @@ class JudgingTask:
         """`values` are all of one share of the requests."""
         evidence = Evidence()
         listing = Listing() if self.lists else None
-        judge_requests(values, self.streams, evidence, listing)
+        judge_requests(values, self.facts, self.streams, evidence, listing)
         if listing is not None:
             listing.tell(evidence)
         return evidence

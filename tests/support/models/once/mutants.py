@@ -171,6 +171,18 @@ class RefusalNotRecorded(World):
         return _RecordsNoRefusal(self.most)
 
 
+class _RefusesByMarkAlone(Table):
+    def refused(self, entry: Entry, number: int) -> Entry:
+        return replace(super().refused(entry, number), horizon=0)
+
+
+class RefusesByMarkAlone(World):
+    """A refusal leaves a mark, and the entry takes any stamp from then on."""
+
+    def new_table(self, site: str) -> Table:  # noqa: ARG002
+        return _RefusesByMarkAlone(self.most)
+
+
 class _TakesOldForDuplicate(Table):
     def judge(self, request: Request, entry: Entry) -> tuple[str, Entry]:
         if request.number <= entry.mark:
@@ -217,6 +229,6 @@ class AsksForItsMark(World):
 MUTANTS: tuple[type[World], ...] = (
     HoldsRelay, RepeatsUnaccepted, RepeatsUnordered, PrunesSet, FloorOfAccepted, KeepsTableWhenCut,
     LosesTableOnRestart, HandsNothing, HandsCurrentTable, DropsAtOrdering, ResolvesListAnew,
-    ForgetsEvicted, BoundsBySite, EvictsByClock, RefusalNotRecorded,
+    ForgetsEvicted, BoundsBySite, EvictsByClock, RefusalNotRecorded, RefusesByMarkAlone,
     TakesOldForDuplicate, LooksBeforeEntry, StampsUnstable, AsksForItsMark,
 )  # fmt: skip

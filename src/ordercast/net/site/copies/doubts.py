@@ -6,7 +6,8 @@ A message with an id, or a client's request, may come too late: its group no lon
 what became of a message; a site that is no member asks one, where it can.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 
 from ordercast.core.epochs.member import Member
@@ -20,18 +21,20 @@ from ordercast.net.site.receipts import Receipt, StageSource
 @dataclass(slots=True)
 class _DoubtedSource:
     """Answers the receipt of such a message. `was_told`: whether the end of an epoch has said that
-    it is delivered. `ask`: asks a member that knows. `doubted`: it is not known to be delivered."""
+    it is delivered. `ask`: asks a member that knows. `doubted`: it is not known to be delivered.
+    `asking`: a member is asked as soon as the message is stable, because it may forget."""
 
     source: StageSource
     was_told: Callable[[], bool]
     error: Callable[[], Expired]
-    ask: Callable[[], Awaitable[bool]] | None
+    ask: Callable[[], Coroutine[None, None, bool]] | None
     doubted: bool = False
+    asking: "asyncio.Task[bool] | None" = None
 
     async def reached(self, stage: str, group: Group, seq: int) -> None:
         await self.source.reached(stage, group, seq)
         if stage == "stable" and self.doubted:
-            if self.ask is None or not await self.ask():
+            if self.asking is None or not await asyncio.shield(self.asking):
                 raise self.error()
             self.doubted = False
 
@@ -41,13 +44,14 @@ class Doubts:
 
     def __init__(self) -> None:
         self.open: dict[tuple[Group, int], _DoubtedSource] = {}
+        self._asking: dict[asyncio.Task[bool], None] = {}
 
     def follow(
         self,
         receipt: Receipt,
         was_told: Callable[[], bool],
         error: Callable[[], Expired],
-        ask: Callable[[], Awaitable[bool]] | None = None,
+        ask: Callable[[], Coroutine[None, None, bool]] | None = None,
     ) -> Receipt:
         """The receipt to be given in place of this one."""
         source = _DoubtedSource(receipt._source, was_told, error, ask)
@@ -60,9 +64,21 @@ class Doubts:
             if receipt.stage == DOUBTED:
                 source = self.open.get((receipt.group, receipt.seq + receipt.count - 1))
                 if source is not None:
-                    source.doubted = not source.was_told()
+                    self._doubt(source)
             elif receipt.stage in ("stable", REFUSED):
                 self.open.pop((receipt.group, receipt.seq + receipt.count - 1), None)
+
+    def _doubt(self, source: _DoubtedSource) -> None:
+        source.doubted = not source.was_told()
+        if source.doubted and source.ask is not None:
+            task = source.asking = asyncio.create_task(source.ask())
+            self._asking[task] = None
+            task.add_done_callback(self._asked)
+
+    def _asked(self, task: "asyncio.Task[bool]") -> None:
+        del self._asking[task]
+        if not task.cancelled():
+            task.exception()  # the receipt raises it, if there is one still
 
 
 def require_member(core: Member, group: Group, what: str) -> Sequence[Site]:

@@ -1,16 +1,18 @@
 """Messages with ids of the senders' own, sent through this site (docs/ids.md).
 
-Only members of a group take such messages. They have the log, so they know which ids the group
-remembers, and what became of a copy. Each member limits how many it has on their way, so that all
-members together do not fill the group's window of ids: otherwise the group would forget an id that
-is still on its way.
+A member of the group has its log, so it knows which ids the group remembers, and what became of a
+copy. Another site asks a member. Each site limits how many such messages it has on their way, so
+that all sites together do not fill the group's window of ids: otherwise the group would forget an
+id that is still on its way.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from ordercast.core.batches import Extras
 from ordercast.core.epochs.member import Member
+from ordercast.core.epochs.streams.copy_marks import was_kept
 from ordercast.core.ids import id_mark
 from ordercast.model.arguments import require_id
 from ordercast.model.epochs import ID_WINDOW
@@ -21,6 +23,7 @@ from ordercast.model.groups import Group, Site
 from ordercast.model.limits import IDS
 from ordercast.model.messages import MARK_BITS, by_id
 from ordercast.net.site.copies.doubts import Doubts, require_member
+from ordercast.net.site.copies.outcomes import Outcomes
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.sender import SiteSender
 
@@ -28,11 +31,17 @@ TicketGiver = Callable[[str, Group, str], Awaitable[int]]
 """Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
 
 
+FRESH_S = 0.05  # so long a member's answer is used for marks
+
+
 class _Room:
-    """How many messages with ids this site has on their way to a group. They enter one by one."""
+    """How many messages with ids this site has on their way to a group. They enter one by one. If a
+    member was asked for the mark: its answer, when it came, and for how many messages more it is
+    used."""
 
     def __init__(self) -> None:
         self.most = 1
+        self._told = (0.0, 0, 0)
         self.in_turn = asyncio.Lock()
         self._under_way = 0
         self._left = asyncio.Event()
@@ -43,6 +52,15 @@ class _Room:
             await self._left.wait()
         self._under_way += 1
 
+    async def settled(self, ask: Callable[[], Awaitable[int]]) -> int:
+        """What a member has told lately; it is not so old that many ids came since."""
+        at, settled, uses = self._told
+        now = asyncio.get_running_loop().time()
+        if not uses or now - at > FRESH_S:
+            at, settled, uses = now, await ask(), self.most
+        self._told = at, settled, uses - 1
+        return settled
+
     def leave(self) -> None:
         self._under_way -= 1
         self._left.set()
@@ -50,9 +68,15 @@ class _Room:
 
 class IdSender:
     def __init__(
-        self, core: Member, sender: SiteSender, ticket: TicketGiver, doubts: Doubts
+        self,
+        core: Member,
+        sender: SiteSender,
+        ticket: TicketGiver,
+        doubts: Doubts,
+        outcomes: Outcomes,
     ) -> None:
         self._core = core
+        self._outcomes = outcomes
         self._doubts = doubts
         self._sender = sender
         self._ticket = ticket
@@ -61,10 +85,11 @@ class IdSender:
 
     async def mark(self, group: Group) -> int:
         """The mark of the group's ids now. The first call for a group opens its window. Raises
-        UnknownGroup, ConfigError (this site is no member, or too many groups remember ids),
-        NotInMajority, or Error (the site is closed)."""
+        UnknownGroup, ConfigError (this site is no member and cannot ask one, or too many groups
+        remember ids), NotInMajority, or Error (the site is closed)."""
         self._members(group)
-        return self._mark(group, await self._ticket(ID_WINDOW, group, FEATURE))
+        ticket = await self._ticket(ID_WINDOW, group, FEATURE)
+        return await self._mark(group, ticket, _Room())
 
     async def send(
         self,
@@ -85,7 +110,7 @@ class IdSender:
             ticket = await self._ticket(ID_WINDOW, group, FEATURE)
             await room.enter()
             try:
-                mark = self._mark(group, ticket)
+                mark = await self._mark(group, ticket, room)
                 if since is not None:
                     if since >> MARK_BITS < ticket:
                         raise expired(chosen, group)
@@ -95,34 +120,58 @@ class IdSender:
             except BaseException:
                 room.leave()
                 raise
-        task = asyncio.create_task(self._follow(receipt, room))
+        followed = self._followed(receipt, ticket, request, chosen)
+        task = asyncio.create_task(self._follow(followed, room))
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
-        # If the end of an epoch has told the id, a message of this id is delivered.
-        told = (id_mark(client), ticket, group)
+        return followed
+
+    def _followed(
+        self, receipt: Receipt, ticket: int, request: tuple[bytes, int], chosen: str
+    ) -> Receipt:
+        """The receipt that raises Expired if the message was not delivered."""
+        (client, mark), group, outcomes = request, receipt.group, self._outcomes
+
+        def was_told() -> bool:
+            """If the end of an epoch has told the id, a message of this id is delivered."""
+            return (id_mark(client), ticket, group) in self._core.layout.lasts
+
+        ask = partial(
+            outcomes.delivered,
+            (group, client),
+            lambda told, epoch: was_kept(told, epoch, mark),
+            lambda: self._core.layout.producers.get((ID_WINDOW, group)) != ticket,
+            was_told,
+        )
         return self._doubts.follow(
-            receipt, lambda: told in self._core.layout.lasts, lambda: expired(chosen, group)
+            receipt, was_told, lambda: expired(chosen, group), ask if outcomes.is_open else None
         )
 
     async def _follow(self, receipt: Receipt, room: _Room) -> None:
         try:
             await receipt.stable()
         except Error:
-            pass  # refused, or the site is closed
+            pass  # refused, expired, or the site is closed
         finally:
             room.leave()
 
     def _members(self, group: Group) -> Sequence[Site]:
-        """The members of a group that this site is a member of."""
-        self._core.domain(group, ())  # raises if there is none
-        return require_member(self._core, group, "an id")
+        """The members of a group that this site is a member of, or that it can ask."""
+        core = self._core
+        core.domain(group, ())  # raises if there is none
+        if self._outcomes.is_open:
+            return core.layout.groups[group]
+        return require_member(core, group, "an id")
 
     def _room(self, group: Group) -> _Room:
-        members = self._members(group)
+        """Members together have half of the window, other sites a quarter."""
+        members, layout = self._members(group), self._core.layout
         room = self._rooms.get(group)
         if room is None:
             room = self._rooms[group] = _Room()
-        room.most = max(1, IDS // (2 * len(members)))
+        is_member = self._core.name in members
+        sharing = 2 * len(members) if is_member else 4 * (len(layout.roster) - len(members))
+        room.most = max(1, IDS // max(1, sharing))
         return room
 
     def _require_told(self, group: Group, since: int, mark: int) -> None:
@@ -135,12 +184,12 @@ class IdSender:
                 " behind, or the number is not one that id_mark has told"
             )
 
-    def _mark(self, group: Group, ticket: int) -> int:
-        """A number up to which all ids are stable, as far as this site knows."""
-        core = self._core
-        home = core.layout.home(core.name)
-        engine = None if home is None else core.engines.get(home.epoch)
-        settled = 0 if engine is None else engine.marks.settled.get(group, 0)
+    async def _mark(self, group: Group, ticket: int, room: _Room) -> int:
+        """A number up to which all ids are stable, as far as this site knows, or a member that it
+        asks."""
+        settled = self._outcomes.settled_here(group)
+        if settled is None:
+            settled = await room.settled(partial(self._outcomes.settled, group))
         return max(settled, ticket << MARK_BITS)
 
 

@@ -3,7 +3,6 @@
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -17,6 +16,7 @@ from ordercast.core.epochs.streams.client_marks import (
 from ordercast.model.errors import Error, NotInMajority, UnknownGroup
 from ordercast.model.features import OUTSIDE
 from ordercast.model.groups import Group, Site
+from ordercast.net.site.copies.questions import Questions, member_to_ask
 from ordercast.wire.client_marks import (
     Answered,
     Asked,
@@ -27,48 +27,23 @@ from ordercast.wire.client_marks import (
     ListMarksWanted,
 )
 
-AGAIN_S = 0.5  # after this time another member is asked
-BEHIND_S = 0.05  # after this time, if the member is in an earlier epoch
-
-_RUN_BITS = 61  # of the number that the questions of a run begin with
-
-
-class _Round:
-    """A question that is open: its first number, and the callers that wait for its answer. All of
-    them asked before that number was sent."""
-
-    def __init__(self, first: int, waiting: "list[asyncio.Future[ClientMarks]]") -> None:
-        self.first = self.last = first
-        self.waiting = waiting
-        self.timer: asyncio.TimerHandle | None = None
+BEHIND_S = 0.05  # after this time a member is asked again that is in an earlier epoch
 
 
 class OutsideMarks:
-    """State: for each group the round that is open, the callers that wait for the next one, and the
-    last answer; and the sites of the lists that clients send to. `on_mark` is called when a group
-    gets its first mark."""
+    """State: for each group the last answer, and the sites of the lists that clients send to.
+    `on_mark` is called when a group gets its first mark."""
 
     def __init__(self, core: Member, send: Callable[[Site, ClientMarksFrame], None]) -> None:
         self._core = core
         self._send = send
-        self._question = secrets.randbits(_RUN_BITS)  # an answer to an earlier run is none
-        self._rounds: dict[Group, _Round] = {}
-        self._next: dict[Group, list[asyncio.Future[ClientMarks]]] = {}
+        self.questions: Questions[Group, ClientMarks] = Questions(self._put, self._gone)
         self._told: dict[Group, ClientMarks] = {}
         self.lists: dict[Group, tuple[Site, ...]] = {}
         self.on_mark: list[Callable[[], None]] = []
 
     def close(self, why: str) -> None:
-        waiting = [each for some in self._next.values() for each in some]
-        for one in self._rounds.values():
-            waiting += one.waiting
-            if one.timer is not None:
-                one.timer.cancel()
-        self._rounds.clear()
-        self._next.clear()
-        for each in waiting:
-            if not each.done():
-                each.set_exception(Error(why))
+        self.questions.close(why)
 
     @property
     def is_open(self) -> bool:
@@ -121,16 +96,12 @@ class OutsideMarks:
         UnknownGroup if the group is removed before one has answered."""
         if (known := self.here(group)) is not None:
             return known
-        answer: asyncio.Future[ClientMarks] = asyncio.get_running_loop().create_future()
-        self._next.setdefault(group, []).append(answer)
-        self._begin(group)
-        return await answer
+        return await self.questions.ask(group)
 
     def refresh(self, group: Group) -> None:
         """Ask, unless a question is open; `told` has the answer when it comes."""
-        if self.is_open and group not in self._rounds and self.here(group) is None:
-            self._next.setdefault(group, [])
-            self._begin(group)
+        if self.is_open and self.here(group) is None:
+            self.questions.begin(group)
 
     async def delivered(self, group: Group, stamp: int, was_told: Callable[[], bool]) -> bool:
         """Whether a request whose copy is stable is delivered. False: it has expired, or its group
@@ -147,42 +118,18 @@ class OutsideMarks:
                 await asyncio.sleep(BEHIND_S)
         return True
 
-    def _begin(self, group: Group) -> None:
-        if group not in self._rounds and group in self._next:
-            self._question += 1
-            self._rounds[group] = _Round(self._question, self._next.pop(group))
-            self._put(group)
-
-    def _put(self, group: Group) -> None:
-        """Send the question to a member, each time to the next one."""
-        layout, one = self._core.layout, self._rounds[group]
-        members = [
-            site
-            for site in self.members(group)
-            if site not in layout.absent and site != self._core.name
-        ]
-        if members:
+    def _put(self, group: Group, question: int) -> None:
+        """Send the question to a member."""
+        asked = member_to_ask(self._core, self.members(group), question)
+        if asked is not None:
             listed = self.lists.get(group)
-            wanted: Asked = ClientMarksWanted(group, one.last)
+            wanted: Asked = ClientMarksWanted(group, question)
             if listed is not None:
-                wanted = ListMarksWanted(group, one.last, listed)
-            self._send(members[one.last % len(members)], wanted)
-        one.timer = asyncio.get_running_loop().call_later(AGAIN_S, self._again, group)
+                wanted = ListMarksWanted(group, question, listed)
+            self._send(asked, wanted)
 
-    def _again(self, group: Group) -> None:
-        one = self._rounds[group]
-        if not any(not each.done() for each in one.waiting) and group not in self._next:
-            del self._rounds[group]  # nobody waits
-            return
-        if self._is_gone(group):
-            del self._rounds[group]
-            for each in (*one.waiting, *self._next.pop(group, ())):
-                if not each.done():
-                    each.set_exception(UnknownGroup(f"there is no group {group!r} any more"))
-            return
-        self._question += 1
-        one.last = self._question
-        self._put(group)
+    def _gone(self, group: Group) -> str:
+        return f"there is no group {group!r} any more" if self._is_gone(group) else ""
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -200,18 +147,9 @@ class OutsideMarks:
             self._send(peer, (ListMarksTold if listed else ClientMarksTold)(*told))
 
     def _heard(self, frame: Answered) -> None:
-        one = self._rounds.get(frame.group)
-        if one is None or not one.first <= frame.question <= one.last:
-            return  # an answer to an earlier question, or to none
         told = ClientMarks(frame.epoch, frame.mark, frame.horizon)
         before = self._told.get(frame.group)
-        self._told[frame.group] = told
-        if one.timer is not None:
-            one.timer.cancel()
-        del self._rounds[frame.group]
-        for each in one.waiting:
-            if not each.done():
-                each.set_result(told)
-        self._begin(frame.group)
-        if told.mark and (before is None or not before.mark):
-            self.tell()
+        if self.questions.answered(frame.group, frame.question, told):
+            self._told[frame.group] = told
+            if told.mark and (before is None or not before.mark):
+                self.tell()
