@@ -21,6 +21,7 @@ from ordercast.net.admin.frames import ClientFrame, Wire, decode_request
 from ordercast.net.admin.targets import targets_of
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.daemon.client_connection import ClientConnection
+from ordercast.net.daemon.places import MadeByClients
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.daemon.store_copies import StoreCopies
@@ -47,6 +48,7 @@ class ClientDesk:
         self.limits = limits
         self.permits = site.permits
         self.shares = SubjectShares(site.cluster.limits, site.core.window.unstable_both)
+        self.made_by_clients = MadeByClients(self.permits, site.named, lambda: site.core.layout)
         self.copies = StoreCopies(site.site, getattr(site.store, "path", None))
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
@@ -173,7 +175,9 @@ class ClientDesk:
         session = self._sessions.pop(own, None)
         if session is None:
             share = self.shares.of(subject)
-            session = ClientSession(self.site, own, self.limits, subject, share)
+            session = ClientSession(
+                self.site, own, self.limits, subject, share, self.made_by_clients
+            )
         self._sessions[own] = session
         session.attach(wire)
         return session
