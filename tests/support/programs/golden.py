@@ -3,7 +3,8 @@
 It makes `tests/data/versions/N.M`, where N is the wire version and M the format of stores: frames
 between sites, frames of clients and daemons, stores of a small cluster, and the history that they
 export. Once a version is released its folder stays as it is, and a later version gets a folder of
-its own. (The folder `5` was written with stores of format 3.)
+its own. (The folder `5` was written with stores of format 3; 5.4 to 5.6 have stores and histories
+of programs between releases.)
 """
 
 import asyncio
@@ -179,8 +180,8 @@ def main() -> None:
     folder = ALL / NAME
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    told = {"wire": VERSION, "store": newest_format(), "admin": admin.VERSION}
-    (folder / "versions.json").write_text(json.dumps(told) + "\n", encoding="ascii")
+    versions = {"wire": VERSION, "store": newest_format(), "admin": admin.VERSION}
+    (folder / "versions.json").write_text(json.dumps(versions) + "\n", encoding="ascii")
     write_frames(folder)
     write_bodies(folder)
     with tempfile.TemporaryDirectory() as made:
