@@ -34,10 +34,11 @@ Ask the running sites of a cluster how they are: those of the file, and those th
 added and have a store here. Sites of which this directory has nothing (they run on
 other machines) are asked at their addresses for clients, with the certificate of a
 site that is here, or shown as 'elsewhere'; those that have left as 'retired'. With a
-context all sites of the cluster are asked, from any machine. The exit code is 1 when
-a site that is not elsewhere does not answer or is not healthy, and when nothing is
-known: no site answers, and the directory has nothing of the cluster. If it has
-nothing, the last line says so, and where it is."""
+context all sites of the cluster are asked, from any machine; one that no site hears,
+and that nobody knows how to ask, is 'down'. The exit code is 1 when a site that is not
+elsewhere does not answer or is not healthy, and when nothing is known: no site answers,
+and the directory has nothing of the cluster. If it has nothing, the last line says so,
+and where it is."""
 
 EXAMPLE = """\
 example:

@@ -328,7 +328,7 @@ async def test_a_window_that_is_removed_ends_what_was_stamped_and_a_new_one_begi
 
 
 @in_loop
-async def test_lists_go_by_the_daemons_own_memory(
+async def test_only_the_first_request_to_a_list_goes_by_the_daemons_own_memory(
     tmp_path: Path,
 ) -> None:
     groups = {"alpha": ["a", "b"], "beta": ["b", "c"]}
@@ -342,6 +342,10 @@ async def test_lists_go_by_the_daemons_own_memory(
         for receipt in receipts:
             await receipt.stable()
         assert [bool(one._sent.stamp) for one in receipts] == [True, False]
+        await until(lambda: len(remote._outgoing.marks) == 2)
+        again = await remote.multicast_to(["a", "b"], b"4")
+        await again.stable()
+        assert again._sent.stamp
 
 
 @in_loop

@@ -30,6 +30,7 @@ hellos = st.builds(
     gone=st.integers(0, 2**62),
     terms=st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=8),
     refusal=st.from_regex(r"[ -~]{0,400}", fullmatch=True),
+    door=st.from_regex(r"([a-z.]{1,253}:[0-9]{1,5})?", fullmatch=True),
 )
 HELLO = Hello("demo", "b", "a", 1, 1, b"12345678", 1, 0, 0, {"protocol": "ring"})
 KNOWN = {"b": None, "c": None}
@@ -98,6 +99,8 @@ def test_a_refusal_says_what_came(data: bytes, line: str) -> None:
         {"instance": b"short"},
         {"terms": {str(n): "" for n in range(33)}},
         {"refusal": "two\nlines"},
+        {"door": "two\nlines"},
+        {"door": "x" * 301},
     ],
 )
 def test_fields_out_of_range_are_refused(changes: dict[str, object]) -> None:

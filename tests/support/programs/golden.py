@@ -1,8 +1,10 @@
 """Write what this program writes, for later programs to read: `python -m support.programs.golden`.
 
-It makes `tests/data/versions/N`, where N is the wire version: frames between sites, frames of
-clients and daemons, stores of a small cluster, and the history that they export. Once a version is
-released its folder stays as it is, and a later version gets a folder of its own.
+It makes `tests/data/versions/N.M`, where N is the wire version and M the format of stores: frames
+between sites, frames of clients and daemons, stores of a small cluster, and the history that they
+export. Once a version is released its folder stays as it is, and a later version gets a folder of
+its own. (The folder `5` was written with stores of format 3; 5.4 to 5.6 have stores and histories
+of programs between releases.)
 """
 
 import asyncio
@@ -12,29 +14,41 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
+from net.daemon.test_request_grants import NEEDS
 from ordercast.check.report import check_history
 from ordercast.core.batches import packed_body
 from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.history.reader import read_history
 from ordercast.model.envelope import HeaderRun, unpack_body
+from ordercast.model.features import known_features
 from ordercast.model.groups import Site
 from ordercast.model.messages import Key, MessageId, Placed, pack_payloads
 from ordercast.net.admin import frames as admin
 from ordercast.net.export.history import export
 from ordercast.net.link.hello import Hello, encode_hello
-from ordercast.net.local import LocalCluster, local_cluster
+from ordercast.net.local import LocalCluster
+from ordercast.net.site.node import site_of
+from ordercast.net.store.formats import newest_format
 from ordercast.wire.codec import VERSION, encode_frame
 from ordercast.wire.dissemination import encode_many
+from ordercast.wire.lineage import StorePoint
 from ordercast.wire.replica_digest import DigestPoint, ReplicaDigest
-from wire.every_kind import EDITS, FRAMES, MANY, PLAIN
+from support.clusters.served import Served, served
+from support.clusters.sites import until
+from wire.every_kind import FRAMES, MANY, PLAIN
 
 ALL = Path(__file__).resolve().parents[2] / "data" / "versions"
+NAME = f"{VERSION}.{newest_format()}"
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
-HELLO = Hello("demo", "b", "a", 2, 3, b"12345678", 4, 5, 6, {"protocol": "ring"}, "why")
+HELLO = Hello(
+    "demo", "b", "a", 2, 3, b"12345678", 4, 5, 6, {"protocol": "ring"}, "why",
+    StorePoint(9, 3, 7, 8), True, 5, 5, "0.1.0", known_features(), "localhost:7201",
+)  # fmt: skip
 DIGEST = ReplicaDigest("alpha", (DigestPoint(2, 1_000, 7, 8, 1, 9),))
 TARGETS = admin.Targets(("a", "b"), (("alpha", ("a", "b")),), (("a", "b"),))
 OPENED = EpochOpened(
@@ -46,33 +60,27 @@ BODIES = (
     packed_body([b"one"], 1_700_000_000_000_000_000, (), ()),
     packed_body([b"one", b"two", b"three"], 5, RUNS, ("beta", "alpha")),
 )
-REQUESTS: tuple[admin.ClientFrame, ...] = (
-    admin.ClientHello(5, "demo", "a", bytes(range(16)), 5),
-    admin.Send(1, "alpha", (), 2, b"body", False, 0),
-    admin.Watch(1, "alpha", 4, 2),
-    admin.Subscribe(3, None, True, 1),
-    admin.Credit(3, 100, 1_000, 7),
-    admin.Unsubscribe(3),
-    admin.Confirm(4, 7, 1),
-    admin.StatusRequest(5),
-    admin.Change(6, "change 1", EDITS),
-    admin.DigestRequest(7, "alpha", DIGEST, "why"),
-)
+REQUESTS = tuple(frame for frame, _ in NEEDS)
 REPLIES: tuple[admin.DaemonFrame, ...] = (
     admin.Welcome(
-        5, "a", 2, 1, 100, 1_000, TARGETS, admin.ServedCluster("demo", "safe", "wait", False, 9)
+        6, "a", 2, 1, 100, 1_000, TARGETS, admin.ServedCluster("demo", "safe", "wait", False, 9),
+        True, True, True, True, (("alpha", 4_097),), True, True,
     ),
-    admin.DaemonRefusal("why", True),
+    admin.DaemonRefusal("why", True, "NotGranted"),
     admin.StagesReached(((1, 2, "alpha", 4),)),
     admin.Rejected(1, "TooLarge", "why"),
     admin.SubscribedBatches(3, ((7, 2, Placed(Key((0, 5), "d"), 99, PLAIN), 1),)),
     admin.Shed(3, 7, 2, "alpha", "a", 1, 4, 2),
+    admin.Withheld(3, 7, 2),
     admin.Opened(3, OPENED),
     admin.Rolled(3, Rollback(5, 2, 2, ((6, MessageId("a", 1, "alpha", 4)),))),
+    admin.TurnGiven(3, 2**40, 7, 1),
+    admin.RangeEnd(3),
+    admin.GroupMarks((("alpha", 4_097), ("@205830ca5b23bbe3", 0))),
     admin.Answer(5, b"{}"),
     admin.Failed(6, "ConfigError", "why"),
     TARGETS,
-)
+)  # fmt: skip
 
 
 def line(data: bytes, value: Any) -> str:
@@ -104,15 +112,56 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 async def run_cluster(folder: Path) -> None:
-    """Messages of every site, to a group and to listed sites; a change; a site that is killed."""
-    async with local_cluster(GROUPS, dir=folder) as cluster:
+    """Messages of every site, to a group and to listed sites; a change; a site that is killed; and
+    copies: of a producer's messages, of one with an id, and of a client's requests."""
+    async with served(folder, GROUPS) as found:
+        cluster = found.cluster
+        await until(lambda: known_features() == tuple(sorted(_used(cluster))))
         await _send(cluster, "a", "alpha", b"one", b"two")
         await _send(cluster, "c", "beta", b"three")
         await (await cluster["b"].multicast_to(["a", "c"], b"four")).stable()
         await cluster["b"].confirm(2)
         await cluster["c"].join("alpha")
-        await cluster.restart("b")
+        await found.kill("b")
+        await found.start("b")
         await _send(cluster, "b", "alpha", b"five", b"six")
+        for number in (7, 7, 8):
+            receipt = await cluster["a"].produce("sink", number, "alpha", [b"p%d" % number])
+            await receipt.stable()
+        receipt = await cluster["a"].produce("sink", 1, "alpha", [b"later"], generation=2)
+        await receipt.stable()
+        for content in (b"named", b"a copy"):
+            await (await cluster["b"].multicast("beta", content, id="order-1")).stable()
+        await _ask_daemon(found)
+        headers = {"colour": b"red"}
+        await (await cluster["c"].multicast(["alpha", "beta"], b"wide", headers)).stable()
+        reader = cluster["c"].deliveries(reader="billing", groups=["beta"])
+        while getattr(await anext(reader), "payload", b"") != b"three":
+            pass
+        await cluster["c"].confirm(1, reader="billing")
+
+
+def _used(cluster: LocalCluster) -> tuple[str, ...]:
+    return site_of(cluster["a"]).core.layout.features
+
+
+async def _ask_daemon(found: Served) -> None:
+    """Requests of a client to a group and to a list: the first of each, and one that is stamped.
+    The last one is taken before the daemon is killed, which the client does not hear, so it sends
+    it again."""
+    async with found.connect("a", patience_s=60.0) as client:
+        for text in (b"first", b"again"):
+            await (await client.multicast("alpha", text)).stable()
+            await (await client.multicast_to(["a", "b"], b"listed " + text)).stable()
+            await until(lambda: len(client._outgoing.marks) >= 2)
+        session = found.admins["a"].desk.served()[0].session
+        with patch.object(session, "_news_of"):
+            before = site_of(found.cluster["b"]).core.logged
+            repeated = await client.multicast("alpha", b"repeated")
+            await until(lambda: site_of(found.cluster["b"]).core.logged > before)
+            await found.kill("a")
+        await found.start("a")
+        await repeated.stable()
 
 
 async def _send(cluster: LocalCluster, site: Site, group: str, *payloads: bytes) -> None:
@@ -128,9 +177,11 @@ def verdict_of(history: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    folder = ALL / str(VERSION)
+    folder = ALL / NAME
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    versions = {"wire": VERSION, "store": newest_format(), "admin": admin.VERSION}
+    (folder / "versions.json").write_text(json.dumps(versions) + "\n", encoding="ascii")
     write_frames(folder)
     write_bodies(folder)
     with tempfile.TemporaryDirectory() as made:

@@ -118,8 +118,9 @@ def connect(
     beside it), or `tcp://HOST:PORT` on this machine, with the cluster's `secret`. With an address,
     `site` may be left out: it is the one that answers. Of several addresses, in a list or with
     commas between, the first that answers is used, and another when that daemon has gone away.
-    `unanswered`: sends that a daemon has not answered when it goes away "wait" for that site, or
-    "fail" at once when another site answers.
+    What can be recognised as a copy is sent again to the other one (docs/requests.md). `unanswered`
+    is about the other sends: those that a daemon has not answered when it goes away "wait" for that
+    site, or "fail" at once when another site answers.
 
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
     the calls that wait for it fail; `flush_s`: how long leaving waits until all is accepted. Raises

@@ -3,7 +3,7 @@
 Verbs that only print their help import this: what connects is imported when it is used.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
@@ -87,9 +87,13 @@ class RemoteDestination:
                     told = (await client.status()).get("doors", {})
                 except Error:  # it may not ask
                     told = {}
-            scheme = "tls" if self.credentials.cert is not None else "tcp"
-            self._doors = {site: f"{scheme}://{door}" for site, door in told.items()}
+            self._doors = self.addresses_of(told)
         return self._doors
+
+    def addresses_of(self, doors: Mapping[str, str]) -> dict[str, str]:
+        """The addresses to dial, by site, for the doors that a daemon has told."""
+        scheme = "tls" if self.credentials.cert is not None else "tcp"
+        return {site: f"{scheme}://{door}" for site, door in doors.items()}
 
 
 Destination: TypeAlias = LocalDestination | RemoteDestination

@@ -6,6 +6,7 @@ site that does not answer has `state` and `reasons` alone. An overview is one vi
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -103,24 +104,57 @@ async def _ask_beyond(place: LocalDestination, found: Statuses) -> Statuses:
 async def _ask_elsewhere(place: RemoteDestination, site: Site | None) -> Statuses:
     """All sites of the cluster, each at its own address for clients, from wherever this is."""
     async with place.client("", start_s=ANSWER_S, flush_s=0.1) as client:
-        sites = list(client.sites) if site is None else [site]
+        known = list(client.sites)
+        sites = known if site is None else [site]
         first = await _status(client)
-    doors = await place.doors(start_s=ANSWER_S, flush_s=0.1)
-    if site is not None and site not in client.sites:
-        raise ConfigError(f"there is no site {site!r}{nearest(site, client.sites)}")
+    if site is not None and site not in known:
+        raise ConfigError(f"there is no site {site!r}{nearest(site, known)}")
+    told = await _ask_doors(place, sites, first)
+    heard = {
+        link["peer"]
+        for status in told.values()
+        for link in status.get("links", ())
+        if link["state"] == "connected"
+    }
+    return {name: told[name] if name in told else _not_asked(name in heard) for name in sites}
 
-    async def one(name: Site) -> dict[str, Any]:
-        if name == first["site"]:
-            return _told(first)
-        if name not in doors:
-            return {"state": "elsewhere", "reasons": ["has no address for clients"]}
-        return await _ask_door(place, name, doors[name])
 
-    told = await asyncio.gather(*map(one, sites))
-    return dict(zip(sites, told, strict=True))
+async def _ask_doors(
+    place: RemoteDestination, sites: Sequence[Site], first: dict[str, Any]
+) -> Statuses:
+    """The statuses of these sites, as far as somebody knows their doors; and of others that were
+    asked for that. A daemon knows the doors in its cluster file, and those of the sites that it has
+    met; so each that answers may know more, and so do those at the context's other addresses."""
+    found = {first["site"]: _told(first)}
+    addresses: dict[str, Site] = {}  # that were asked
+    doors = place.addresses_of(first.get("doors", {}))
+    while True:
+        there = {doors[name]: name for name in sites if name in doors and name not in found}
+        if not there and any(name not in found for name in sites):
+            there = dict.fromkeys(place.context.addresses, "")
+        there = {address: name for address, name in there.items() if address not in addresses}
+        if not there:
+            return found
+        addresses |= there
+        told = await asyncio.gather(*(_ask_door(place, there[each], each) for each in there))
+        for asked, status in zip(there.values(), told, strict=True):
+            name = status.get("site", asked)
+            if name and name not in found:
+                found[name] = status
+            for other, door in place.addresses_of(status.get("doors", {})).items():
+                doors.setdefault(other, door)
+
+
+def _not_asked(heard: bool) -> dict[str, Any]:
+    """A site whose door nobody knows. If no other site hears it either, it may not run at all."""
+    why = "no site that answers knows an address of it for clients"
+    if heard:
+        return {"state": "elsewhere", "reasons": [why]}
+    return _down(f"{why}, or has a connection to it")
 
 
 async def _ask_door(place: RemoteDestination, site: Site, door: str) -> dict[str, Any]:
+    """`site`: "" for whichever answers there."""
     try:
         async with (
             asyncio.timeout(ANSWER_S),

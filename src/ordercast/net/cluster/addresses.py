@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
-from typing import Any
+from typing import Any, Final
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
 from ordercast.model.names import shown
+
+_ALL: Final = ("0.0.0.0", "::")  # addresses of a machine
 
 
 def parse_address(value: Any, where: str, least_port: int = 1) -> tuple[str, int]:
@@ -25,6 +27,16 @@ def parse_address(value: Any, where: str, least_port: int = 1) -> tuple[str, int
     if len(port) > 5 or not least_port <= int(port) <= 65_535:
         raise ConfigError(f"{where}: {shown(value)}: a port is a number from 1 to 65535")
     return host, int(port)
+
+
+def door_at(clients: tuple[str, int], host: str) -> str:
+    """Where clients of other machines reach a site that listens for them there, and that others
+    reach at `host`; "" if nobody can tell, because both stand for all addresses of its machine."""
+    named, port = clients
+    named = host if named in _ALL else named
+    if named in _ALL:
+        return ""
+    return f"[{named}]:{port}" if ":" in named else f"{named}:{port}"
 
 
 def require_loopback(addresses: Mapping[Site, tuple[str, int]]) -> None:

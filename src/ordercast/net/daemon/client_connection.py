@@ -1,12 +1,14 @@
 """One client's connection to a daemon: its hello, its subscriptions and its questions."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Protocol, TypeAlias
 
 import msgspec
 
+from ordercast.model.epochs import AddProducer, Edit
 from ordercast.model.errors import Error, NotGranted, TurnLost
 from ordercast.model.grants import EVERY, READ, ClientSubject
 from ordercast.model.groups import Group
@@ -53,6 +55,7 @@ from ordercast.net.admin.frames import (
 )
 from ordercast.net.admin.targets import targets_of
 from ordercast.net.daemon.permits import admit
+from ordercast.net.daemon.places import MadeByClients
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.daemon.store_copies import StoreCopies
@@ -90,6 +93,7 @@ class ConnectionDesk(Protocol):
     limits: ClientLimits
     permits: Permits
     shares: SubjectShares
+    made_by_clients: MadeByClients
     copies: StoreCopies
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
@@ -99,7 +103,7 @@ class ConnectionDesk(Protocol):
 
 class ClientConnection:
     """`subject`: who it speaks for, as its way in has shown, by a `certificate` perhaps.
-    `on_hello`: its hello is accepted."""
+    `on_hello`: its hello is accepted, unless this raises an Error."""
 
     def __init__(
         self,
@@ -256,8 +260,12 @@ class ClientConnection:
         else:
             try:
                 self.desk.permits.admit_client(self.subject, self.certificate)
+                if self._on_hello is not None:
+                    self._on_hello()
             except NotGranted as error:
                 self.close(reason_of(error), final=True, kind=kind_of(error))
+            except Error as error:  # there is no place now
+                self.close(reason_of(error))
             else:
                 self._welcome(hello, version)
 
@@ -266,8 +274,6 @@ class ClientConnection:
         under_way = self._share.allowed(limits.messages, limits.bytes)
         cluster = site.cluster
         self.session = self.desk.session(self.subject, hello.client, self.wire)
-        if self._on_hello is not None:
-            self._on_hello()
         self._targets = targets_of(site.core.layout)
         marks = tuple(site.repeats.marks().items())
         self._marks = marks if hello.stamps else None
@@ -350,6 +356,7 @@ class ClientConnection:
                 EVERY if frame.groups == (EVERY,) else frame.groups,
                 place=place if frame.number else None,
                 admit=admit,
+                making=partial(self.desk.made_by_clients.readers.making, self.subject),
                 on_turn=lambda *turn: self.wire.send(TurnGiven(frame.id, *turn)),
             )
         self._reading[frame.id] = frame, batches
@@ -380,7 +387,8 @@ class ClientConnection:
             elif isinstance(frame, ReaderRemoval):
                 await self.site.named.remove(frame.reader)
             elif isinstance(frame, Change):
-                await self.site.change(frame.edits, frame.name, self.subject)
+                with self._making(frame.edits):
+                    await self.site.change(frame.edits, frame.name, self.subject)
                 # Before the answer, because the client may send to a new group at once.
                 self.tell_targets(targets_of(self.site.core.layout))
             elif isinstance(frame, IdMarkRequest):
@@ -400,6 +408,10 @@ class ClientConnection:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:
             self.wire.send(Answer(frame.id, body))
+
+    def _making(self, edits: Iterable[Edit]) -> AbstractContextManager[None]:
+        added = [(one.producer, one.group) for one in edits if isinstance(one, AddProducer)]
+        return self.desk.made_by_clients.producers(self.subject, added)
 
     async def _times(self, start: int) -> list[tuple[int, int, int]]:
         may_read = partial(self.desk.permits.may_read, self.subject, True)

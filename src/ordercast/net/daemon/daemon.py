@@ -93,11 +93,15 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
-    node = await open_site(cluster, site, directory, new=new, embedded=False, address=late.address)
+    written = cluster.sites.get(site)
+    clients = late.clients or (None if written is None else written.clients)
+    node = await open_site(
+        cluster, site, directory, new=new, embedded=False, address=late.address, clients=clients
+    )
     unflushed = ""
     try:
         async with contextlib.AsyncExitStack() as stack:
-            await _open_faces(stack, node, directory, late)
+            await _open_faces(stack, node, directory, clients, late.metrics)
             layout = _LayoutLog(node, directory, tell)
             stack.callback(layout.close)
             watcher = OperatorLog(node, tell)
@@ -123,7 +127,11 @@ async def _serve(
 
 
 async def _open_faces(
-    stack: contextlib.AsyncExitStack, node: RunningSite, directory: Path, late: LateSite
+    stack: contextlib.AsyncExitStack,
+    node: RunningSite,
+    directory: Path,
+    clients: tuple[str, int] | None,
+    metrics: tuple[str, int] | None,
 ) -> None:
     limits = node.cluster.limits
     desk = ClientDesk(node, ClientLimits(limits.window_messages, limits.window_bytes))
@@ -131,13 +139,12 @@ async def _open_faces(
     await admin.start()
     stack.push_async_callback(admin.close)
     write_pid(directory, node.site)
-    written = node.cluster.sites.get(node.site)
-    clients = late.clients or (None if written is None else written.clients)
     if clients is not None:
         remote = RemoteListener(desk, clients)
         await remote.start()
         stack.push_async_callback(remote.close)
-    address = late.metrics or (None if written is None else written.metrics)
+    written = node.cluster.sites.get(node.site)
+    address = metrics or (None if written is None else written.metrics)
     if address is not None:
         http = Http(desk.status, address, node.site)
         await http.start()

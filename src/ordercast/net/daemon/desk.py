@@ -19,8 +19,10 @@ from ordercast.model.groups import Site
 from ordercast.model.messages import CLIENT_BYTES
 from ordercast.net.admin.frames import ClientFrame, Wire, decode_request
 from ordercast.net.admin.targets import targets_of
+from ordercast.net.cluster.addresses import door_at
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.daemon.client_connection import ClientConnection
+from ordercast.net.daemon.places import MadeByClients
 from ordercast.net.daemon.session import ClientLimits, ClientSession
 from ordercast.net.daemon.shares import SubjectShares
 from ordercast.net.daemon.store_copies import StoreCopies
@@ -47,6 +49,7 @@ class ClientDesk:
         self.limits = limits
         self.permits = site.permits
         self.shares = SubjectShares(site.cluster.limits, site.core.window.unstable_both)
+        self.made_by_clients = MadeByClients(self.permits, site.named, lambda: site.core.layout)
         self.copies = StoreCopies(site.site, getattr(site.store, "path", None))
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
@@ -77,10 +80,16 @@ class ClientDesk:
         """The site's status, with its clients. Who may change the grants also sees them."""
         subjects = Counter(str(each.subject) for each in self.served())
         told = {"connected": dict(sorted(subjects.items())), "refused": self.permits.told()}
-        status = {**status_of(self.site), "clients": told, "doors": doors_of(self.site.cluster)}
+        status = {**status_of(self.site), "clients": told, "doors": self._doors()}
         if subject is not None and self.permits.allows(subject, ADMIN, EVERY):
             status["grants"] = self._grants()
         return status
+
+    def _doors(self) -> dict[Site, str]:
+        """The addresses for clients: those in the cluster file, and what sites have told."""
+        told = {link.peer: link.door for link in self.site.transport.links()}
+        told[self.site.site] = self.site.door
+        return doors_of(self.site.cluster) | {site: door for site, door in told.items() if door}
 
     def _grants(self) -> dict[str, Any]:
         table = self.permits.grants.told()
@@ -173,7 +182,9 @@ class ClientDesk:
         session = self._sessions.pop(own, None)
         if session is None:
             share = self.shares.of(subject)
-            session = ClientSession(self.site, own, self.limits, subject, share)
+            session = ClientSession(
+                self.site, own, self.limits, subject, share, self.made_by_clients
+            )
         self._sessions[own] = session
         session.attach(wire)
         return session
@@ -196,15 +207,12 @@ class ClientDesk:
 
 
 def doors_of(cluster: Cluster) -> dict[Site, str]:
-    """Where the sites of the cluster file listen for clients. One that listens at all addresses of
-    its machine is told at the host where other sites reach it."""
-    found = {}
-    for name, site in cluster.sites.items():
-        if site.clients is not None:
-            host, port = site.clients
-            host = site.address[0] if host in ("0.0.0.0", "::") else host
-            found[name] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return found
+    """Where the sites of the cluster file listen for clients."""
+    return {
+        name: door
+        for name, site in cluster.sites.items()
+        if site.clients is not None and (door := door_at(site.clients, site.address[0]))
+    }
 
 
 def own_id(subject: ClientSubject, client: bytes) -> bytes:

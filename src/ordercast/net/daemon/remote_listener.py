@@ -8,9 +8,10 @@ the oldest are taken away when many come. A client that is let in holds one of o
 
 import asyncio
 import logging
+from collections import Counter
 from typing import Final
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, Error
 from ordercast.model.grants import OWNER, ClientSubject, subject_of
 from ordercast.model.options import SECOND
 from ordercast.net.admin.channel import Channel, Guard, ProofGuard, TlsGuard, plain_buffer
@@ -19,6 +20,7 @@ from ordercast.net.cluster.addresses import why
 from ordercast.net.cluster.secret import secret_of
 from ordercast.net.cluster.sockets import close_server
 from ordercast.net.daemon.desk import ClientDesk
+from ordercast.net.daemon.places import has_place
 from ordercast.net.link.complaints import LinkTrouble
 from ordercast.net.link.connection import TOO_SLOW, LinkLimits, LinkTimes
 from ordercast.net.link.proof import Proof
@@ -126,21 +128,30 @@ class RemoteListener:
     # --- clients ----------------------------------------------------------------------------------
 
     def _made(self, channel: Channel, wire: Wire, subject: ClientSubject, certificate: str) -> None:
-        connection = self.desk.made(
-            wire, subject, lambda: self._accepted(channel, subject), certificate
-        )
-        theirs = sum(each == subject for each in self._clients.values())
-        most = self.desk.shares.limits.connections
-        if len(self._clients) >= MOST_CLIENTS:
-            connection.close(f"too many clients from elsewhere ({MOST_CLIENTS} at most)")
-        elif theirs >= most:
-            self.desk.permits.count(subject, CONNECT)
-            connection.close(f"too many clients that are {subject} ({most} at most)")
+        self.desk.made(wire, subject, lambda: self._accepted(channel, subject), certificate)
 
     def _accepted(self, channel: Channel, subject: ClientSubject) -> None:
+        self._require_place(subject)
         self._forget(channel)
         channel.accepted = True
         self._clients[channel] = subject
+
+    def _require_place(self, subject: ClientSubject) -> None:
+        held = Counter(self._clients.values())
+        most = self.desk.shares.limits.connections
+        if held[subject] >= most:
+            why = f"too many clients that are {subject} ({most:,} at most)"
+        elif not has_place(
+            held[subject], len(held), MOST_CLIENTS - len(self._clients), MOST_CLIENTS
+        ):
+            why = (
+                f"too many clients from elsewhere ({len(self._clients):,} of {MOST_CLIENTS:,} at"
+                f" most, {held[subject]:,} of them {subject})"
+            )
+        else:
+            return
+        self.desk.permits.count(subject, CONNECT)
+        raise Error(why)
 
     def _ended(self, channel: Channel) -> None:
         self._forget(channel)

@@ -28,6 +28,7 @@ from ordercast.net.admin.frames import (
     kind_of,
     reason_of,
 )
+from ordercast.net.daemon.places import MadeByClients
 from ordercast.net.daemon.shares import SubjectShare
 from ordercast.net.daemon.subscription import Subscription
 from ordercast.net.site.receipts import Receipt
@@ -70,12 +71,14 @@ class ClientSession:
         limits: ClientLimits,
         subject: ClientSubject,
         share: SubjectShare,
+        made: MadeByClients,
     ) -> None:
         self.site = site
         self.client = client
         self.limits = limits
         self.subject = subject
         self.share = share
+        self.made = made
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
@@ -307,7 +310,8 @@ class ClientSession:
                 return await repeats.send_listed(stamped, to, payloads, extras, self.subject)
             return await repeats.send(stamped, group, payloads, extras, self.subject)
         name, send = (frame.producer, frame.at), self.site.producing.send
-        return await send(name, frame.group, payloads, extras, self.subject)
+        with self.made.producers(self.subject, [(frame.producer, frame.group)]):
+            return await send(name, frame.group, payloads, extras, self.subject)
 
     # --- what becomes of it -----------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ FIRST: Final = 5  # the first version of the wire format that hellos agree on
 HELLO_BYTES: Final = 4_096  # header included
 INSTANCE_BYTES: Final = 8
 PROGRAM: Final = 64  # characters of the program's version
+DOOR: Final = 300  # characters of a host and its port
 TERMS: Final = 32
 REASON: Final = 400  # characters
 FOUNDING: Final = "founding"  # a newcomer does not know this term yet
@@ -66,7 +67,7 @@ OTHER_FOUNDING: Final = "it is of a cluster that was founded otherwise"
 class Identity:
     """What a site says of itself beside its name. A refusal names the first term that differs.
     `features`: of its program. `uses`: the features that its cluster uses, and that every peer must
-    have."""
+    have. `door`: where it listens for clients, as HOST:PORT; "": nowhere."""
 
     cluster: str
     boot: int = 1
@@ -74,6 +75,7 @@ class Identity:
     terms: Mapping[str, str] = field(default_factory=dict)
     features: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    door: str = ""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True):
@@ -94,6 +96,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     highest: int = FIRST
     program: str = ""  # its version
     features: tuple[str, ...] = ()  # that it has
+    door: str = ""  # where it listens for clients
 
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -144,6 +147,7 @@ def _hello(body: bytes, checksum: int) -> Hello:
         or len(hello.terms) > TERMS
         or not (len(hello.refusal) <= REASON and hello.refusal.isprintable())
         or not (len(hello.program) <= PROGRAM and hello.program.isprintable())
+        or not (len(hello.door) <= DOOR and hello.door.isprintable())
         or not FIRST <= hello.lowest <= hello.highest <= 255
         or not are_features(hello.features)
     ):

@@ -72,6 +72,7 @@ class LinkStatus:
     through: Site = ""  # the site that relays the connection; empty where it is direct
     wire: int = 0  # the version of the wire format, while connected
     program: str = ""  # the version of the peer's program, as it said last
+    door: str = ""  # where the peer listens for clients, as it said last
 
 
 class Peer:
@@ -105,6 +106,7 @@ class Peer:
         self.last_error = ""
         self.mistakes = 0
         self.program = ""  # its version, as its last hello said
+        self.door = ""  # the same
         self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of ended connections
 
     # --- which connection counts ------------------------------------------------------------------
@@ -112,7 +114,7 @@ class Peer:
     def meet(self, connection: Connection, hello: Hello) -> str:
         """The role of a connection from now on, by its hello. The hello was checked before."""
         start = (hello.incarnation, hello.boot)
-        self.program = hello.program
+        self.program, self.door = hello.program, hello.door
         if self.anew and self.current is None and hello.instance != self._instance:
             self._newest = (0, 0)
         if start < self._newest:
@@ -262,6 +264,7 @@ class Peer:
             through="" if current is None else current.through,
             wire=0 if current is None else current.version,
             program=self.program,
+            door=self.door,
         )
 
     def _state(self) -> str:

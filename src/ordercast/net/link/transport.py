@@ -403,7 +403,7 @@ class Transport:
         return Hello(
             *who, self._hellos, answers, gone, dict(ours.terms), refusal, heard, founded,
             min(self._codecs), max(self._codecs), __version__ if known else "",
-            ours.features if known else (),
+            ours.features if known else (), ours.door if known and not stranger else "",
         )  # fmt: skip
 
     def greeted(self, connection: Connection, hello: Hello) -> None:

@@ -64,6 +64,10 @@ class TransportSite(TransportHost, Protocol):
     def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The features that its program has, and those that the cluster uses."""
 
+    @property
+    def door(self) -> str:
+        """Where it listens for clients of other machines; "": nowhere."""
+
 
 MakeTransport: TypeAlias = Callable[[TransportSite], AnyTransport]
 
@@ -88,6 +92,11 @@ def _opened(cluster: Cluster, site: Site, directory: Path) -> AnyStore:
     )
 
 
+def _identity(cluster: Cluster, host: TransportSite) -> Identity:
+    start = (host.boot, host.incarnation)
+    return Identity(cluster.name, *start, host.terms(), *host.features(), host.door)
+
+
 def over_tcp(cluster: Cluster) -> MakeTransport:
     """Real connections."""
     secret = secret_of(cluster)
@@ -96,7 +105,14 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
         def connect(told: TransportListener) -> Transport:
             return Transport(
                 host.site,
-                Identity(cluster.name, host.boot, host.incarnation, host.terms(), *host.features()),
+                Identity(
+                    cluster.name,
+                    host.boot,
+                    host.incarnation,
+                    host.terms(),
+                    *host.features(),
+                    host.door,
+                ),
                 {host.site: host.address, **cluster.addresses()},
                 TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
                 on_frames=told.frames,

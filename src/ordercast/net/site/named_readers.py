@@ -9,7 +9,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -29,6 +30,10 @@ _log = logging.getLogger("ordercast.net.site")
 
 LOOK_S = 1.0  # between moves of readers without a follower past messages of other groups
 WARN = 0.8  # of a limit
+
+
+Making: TypeAlias = Callable[[Iterable[str]], AbstractContextManager[None]]
+"""Called with the names of readers that are about to be made."""
 
 
 class ReaderStore(Protocol):
@@ -176,9 +181,12 @@ class NamedReaders:
 
     # --- making, resetting and removing them ------------------------------------------------------
 
-    async def open(self, name: str, groups: Iterable[Group] | str | None) -> NamedReader:
+    async def open(
+        self, name: str, groups: Iterable[Group] | str | None, making: Making | None = None
+    ) -> NamedReader:
         """The reader of this name. If there is none and groups are given, make it: it begins with
-        the first message that is kept."""
+        the first message that is kept. `making` is around that, and raises an Error for whoever may
+        make no more."""
         wanted = self.check(name, groups)
         reader = self._readers.get(name)
         if reader is None and groups is None:
@@ -186,7 +194,8 @@ class NamedReaders:
         if reader is None:
             self._require_members(wanted)
             first = await self.first_kept()
-            reader = self._readers.get(name) or self._make(name, wanted, first)
+            with making([name]) if making is not None else nullcontext():
+                reader = self._readers.get(name) or self._make(name, wanted, first)
             await self._stored()
         if groups is not None and reader.row.groups != wanted:
             raise ConfigError(
@@ -231,6 +240,10 @@ class NamedReaders:
             hint = nearest(name, self._readers)
             raise ConfigError(f"there is no reader {name!r} at site {self.site}{hint}")
         return reader
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._readers.keys()
 
     def place_of(self, name: str) -> ReaderStanding | None:
         """How a reader stands; None: there is none of this name."""

@@ -19,6 +19,7 @@ from ordercast.model.errors import ConfigError, Error, Forgotten, TurnLost
 from ordercast.model.groups import Group
 from ordercast.net.site.gaps import Gap, GapBatch, forgotten
 from ordercast.net.site.named_readers import (
+    Making,
     NamedReaders,
     ReaderPlace,
     ReaderTurn,
@@ -44,11 +45,12 @@ class NamedBatches:
         place: ReaderPlace | None = None,
         span: tuple[int, int] | None = None,
         admit: Callable[[Iterable[Group] | None], None] | None = None,
+        making: Making | None = None,
         on_turn: Callable[[int, int, int], None] | None = None,
     ) -> None:
         """`admit` raises an Error for whoever may not read the reader's groups (None: all).
-        `on_turn` is called with the reader's number, the position that reading goes on behind, and
-        the attempt, when the follower has the turn."""
+        `making`: as for `NamedReaders.open`. `on_turn` is called with the reader's number, the
+        position that reading goes on behind, and the attempt, when the follower has the turn."""
         self.name = name
         self._named = named
         self._stream = named.stream
@@ -56,6 +58,7 @@ class NamedBatches:
         self._place = place
         self._span = span
         self._admit = admit
+        self._making = making
         self._on_turn = on_turn
         self._turn: ReaderTurn | None = None
         self._entered: asyncio.Future[ReaderTurn] = asyncio.get_running_loop().create_future()
@@ -145,7 +148,7 @@ class NamedBatches:
                 except ConfigError:
                     raise another_reader(self.name, self._named.site) from None
             else:
-                reader = await self._named.open(self.name, self._groups)
+                reader = await self._named.open(self.name, self._groups, self._making)
             if self._admit is not None:
                 self._admit(reader.row.groups)
             self._turn = self._named.enter(reader, self._place)

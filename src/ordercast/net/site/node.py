@@ -449,9 +449,11 @@ async def open_site(
     new: bool = False,
     embedded: bool,
     address: str = "",
+    clients: tuple[str, int] | None = None,
     hooks: StateHooks | None = None,
 ) -> RunningSite:
-    """Start a site of the file, or one with an address, on its store in this directory."""
+    """Start a site of the file, or one with an address, on its store in this directory. `clients`:
+    where its daemon listens for those of other machines."""
     require_known(cluster, site, directory, address)
     require_place(cluster, [site], directory, new=new)
     require_free(cluster, [site], directory)
@@ -466,6 +468,7 @@ async def open_site(
             over_tcp(cluster),
             embedded=embedded,
             address=address,
+            clients=clients,
             hooks=hooks,
         )
         await running.start()

@@ -22,6 +22,7 @@ from ordercast.model.grants import ClientSubject
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.version import __version__
+from ordercast.net.cluster.addresses import door_at
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.link.hello import FORESTS, FOUNDING
 from ordercast.net.site.assembly import AnyStore, MakeTransport
@@ -85,9 +86,11 @@ class RunningSite:
         *,
         embedded: bool,
         address: str = "",
+        clients: tuple[str, int] | None = None,
         hooks: StateHooks | None = None,
     ) -> None:
         self._begun = begun = begin(cluster, site, store, address)
+        self.door = "" if clients is None else door_at(clients, begun.address[0])
         self.cluster = cluster = begun.cluster
         self.site = site
         self.boot = store.boot
