@@ -5,7 +5,8 @@
 
 Groups are local: those of one neighbourhood overlap. All sites send to their groups at an even
 rate, and every member counts what it delivers. A shape runs under `propagation`, `centralized` and
-`ring`, each on the forests that the planner recommends for delay and for load. Above what the
+`ring`, each on what a cluster file's builder makes, for the builders that the planner recommends
+for delay and for load. Above what the
 cores can do, batches grow, and a message costs less than it does at that rate on machines of
 their own.
 
@@ -46,7 +47,7 @@ from ordercast.model.messages import Delivery
 from ordercast.net.bench.member import run_member
 from ordercast.net.bench.run import PATIENCE_S, free_ports
 from ordercast.net.site.node import Node, site_of
-from ordercast.plan.advice import advise
+from ordercast.plan.advice import Plan, advise
 from ordercast.plan.protocols import advise_protocol
 
 PROTOCOLS = ("propagation", "centralized", "ring")
@@ -254,11 +255,24 @@ def measure(
 ) -> list[dict[str, Any]]:
     groups = local_groups(sites, number)
     table = GroupTable.of(groups)
-    chosen: dict[tuple[str, str], float] = {}  # the highest load that the planner expects
-    for objective in ("delay", "load"):
-        for option in advise_protocol(advise(table, objective=objective), table).options:
-            if option.protocol in protocols:
-                chosen.setdefault((option.protocol, option.builder), option.values.load)
+    builders = {
+        option.builder
+        for objective in ("delay", "load")
+        for option in advise_protocol(advise(table, objective=objective), table).options
+        if option.protocol in protocols
+    }
+    # Builders of a cluster file build for delay. Of those that then build the same, one is run.
+    plans: list[Plan] = []
+    for builder in sorted(builders, reverse=True):
+        plan = advise(table, builder, partitioner="builtin")
+        if all(plan.forest.parent != other.forest.parent for other in plans):
+            plans.append(plan)
+    chosen = {  # the highest load that the planner expects
+        (option.protocol, option.builder): option.values.load
+        for plan in plans
+        for option in advise_protocol(plan, table, plan.chosen.builder).options
+        if option.protocol in protocols
+    }
     rows = []
     for (protocol, builder), load in sorted(chosen.items(), reverse=True):
         row = run(groups, protocol, builder, rate, seconds)
