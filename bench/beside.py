@@ -1,6 +1,6 @@
 """ordercast beside ZeroMQ, Corosync, Redis, NATS and etcd, as far as they are installed.
 
-    python bench/beside.py [--members 3] [--payload 100] [--only NAME] [--json]
+    python bench/beside.py [--quick] [--members 3] [--payload 100] [--only NAME] [--json]
 
 Each system has its file in `bench/peers/`, which says how it is used; this starts `bench.peers`.
 """

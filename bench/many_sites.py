@@ -1,10 +1,18 @@
 """Many sites and overlapping groups as real processes: what each protocol costs, and where.
 
-    python bench/many_sites.py [--shapes 9x8 20x40 60x200] [--rate 1000] [--seconds 5] [--json]
+    python bench/many_sites.py [--shapes 9x8 20x40 60x200] [--protocols ring] [--rate 200]
+                               [--seconds 5] [--json]
 
 Groups are local: those of one neighbourhood overlap. All sites send to their groups at an even
 rate, and every member counts what it delivers. A shape runs under `propagation`, `centralized` and
-`ring`, each on the forests that the planner recommends for delay and for load.
+`ring`, each on what a cluster file's builder makes, for the builders that the planner recommends
+for delay and for load. Above what the
+cores can do, batches grow, and a message costs less than it does at that rate on machines of
+their own.
+
+Sites are forks of one process, so that nobody reads the modules again. Time runs when every site
+has sent a message and has all of these: before that voters elect a manager and admit the sites,
+which takes seconds at so long a timeout.
 
 The sites share this machine's cores, so what counts is processor time: of all sites for a message,
 of the busiest site, and of the median one (JSON has each site's). The busiest bounds what as many
@@ -18,27 +26,34 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
+import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from ordercast.model.errors import Error
 from ordercast.model.groups import GroupTable
 from ordercast.model.messages import Delivery
 from ordercast.net.bench.member import run_member
-from ordercast.net.bench.run import PATIENCE_S, BenchProcess, free_ports
+from ordercast.net.bench.run import PATIENCE_S, free_ports
 from ordercast.net.site.node import Node, site_of
-from ordercast.plan.advice import advise
+from ordercast.plan.advice import Plan, advise
 from ordercast.plan.protocols import advise_protocol
 
 PROTOCOLS = ("propagation", "centralized", "ring")
 LOCAL = 4  # members of a group
-START_S = 300.0  # very many processes on few cores
+START_S = 120.0  # very many processes on few cores
+FORKED_WITH = ["uvloop", "ordercast.net.bench.member", "ordercast.plan.protocols"]
 LOOK_S = 0.5  # how often sites are asked what they have delivered
 SETTLE_S = 120.0  # on a busy machine a backlog may remain when the last message is sent
 
@@ -75,38 +90,83 @@ def write_cluster(place: Path, groups: dict[str, list[str]], protocol: str, buil
 # --- one site -------------------------------------------------------------------------------------
 
 
-async def take_part(spec: dict[str, Any]) -> None:
-    loop = asyncio.get_running_loop()
+class SiteProcess:
+    """A site's process, as the process that started it sees it."""
 
-    lines: asyncio.Queue[str] = asyncio.Queue()
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.site = spec["site"]
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(FORKED_WITH)
+        self._line, theirs = context.Pipe()
+        self._process = context.Process(target=run_site, args=(spec, theirs), daemon=True)
+        self._process.start()
+        theirs.close()  # so the line ends with the process
+
+    def say(self, **words: Any) -> None:
+        self._line.send(words)
+
+    def hear(self, word: str, patience_s: float) -> Any:
+        if not self._line.poll(patience_s):
+            raise Error(f"{self.site} did not say {word!r} within {patience_s:,.0f} s")
+        try:
+            return self._line.recv()[word]
+        except EOFError:
+            raise Error(f"the process of {self.site} has ended; see above") from None
+
+    def wait(self) -> None:
+        self._process.join(PATIENCE_S)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._line.close()
+
+
+def run_site(spec: dict[str, Any], line: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us ends us
+    logging.getLogger("ordercast").setLevel(logging.ERROR)  # peers come up one after the other
+    run_member(lambda: take_part(spec, line))
+
+
+async def take_part(spec: dict[str, Any], line: Connection) -> None:
+    loop = asyncio.get_running_loop()
+    words: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     def listen() -> None:
-        for line in sys.stdin:
-            loop.call_soon_threadsafe(lines.put_nowait, line)
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                loop.call_soon_threadsafe(words.put_nowait, line.recv())
         os._exit(1)  # the process that started us has gone, whatever this site waits for
 
     threading.Thread(target=listen, daemon=True).start()
 
     async def heard(word: str) -> Any:
-        return json.loads(await lines.get())[word]
+        return (await words.get())[word]
 
-    def say(**words: Any) -> None:
-        print(json.dumps(words), flush=True)
+    def say(**said: Any) -> None:
+        line.send(said)
 
     opening = Node.open(spec["cluster"], spec["site"], dir=spec["dir"])
     node = await opening.__aenter__()
-    say(started=True)
     delays: list[int] = []
+
+    warm = asyncio.Semaphore(0)
 
     async def read() -> None:
         async for item in node.deliveries():
             assert isinstance(item, Delivery)
-            delay = time.monotonic_ns() - int.from_bytes(item.payload[:8])
-            delays.append(delay)
+            if item.payload:
+                delays.append(time.monotonic_ns() - int.from_bytes(item.payload[:8]))
+            else:
+                warm.release()
 
     reading = loop.create_task(read())
-    seconds = await heard("go")
     groups, period = spec["groups"], 1.0 / spec["rate"]
+    await node.multicast(groups[0], b"")  # waits until the site is admitted
+    for _ in range(spec["warm"]):
+        await warm.acquire()
+    say(warmed=True)
+    seconds = await heard("go")
     sent, begun, cpu = 0, loop.time(), time.process_time()
     while loop.time() < begun + seconds:
         due = begun + sent * period
@@ -142,15 +202,16 @@ def run(
     ):
         place = Path(made)
         cluster = write_cluster(place, groups, protocol, builder)
-        members: dict[str, BenchProcess] = {}
+        members: dict[str, SiteProcess] = {}
+        own = {s: [group for group, listed in groups.items() if s in listed] for s in sites}
         for site in sites:
-            own = [group for group, listed in groups.items() if site in listed]
             spec: dict[str, Any] = {"cluster": str(cluster), "site": site, "dir": made}
-            spec |= {"groups": own, "rate": rate / len(sites)}
-            members[site] = BenchProcess([sys.executable, __file__, "--site", json.dumps(spec)])
+            spec |= {"groups": own[site], "rate": rate / len(sites)}
+            spec["warm"] = sum(site in groups[listed[0]] for listed in own.values())
+            members[site] = SiteProcess(spec)
             stack.callback(members[site].end)
         for member in members.values():
-            member.hear("started", START_S)
+            member.hear("warmed", START_S)
         begun = time.monotonic()
         for member in members.values():
             member.say(go=seconds)
@@ -182,21 +243,36 @@ def run(
     }  # fmt: skip
 
 
-def delivered_by(members: dict[str, BenchProcess]) -> int:
+def delivered_by(members: dict[str, SiteProcess]) -> int:
     """What all sites have delivered so far."""
     for member in members.values():
         member.say(settled=False)
     return sum(member.hear("delivered", PATIENCE_S) for member in members.values())
 
 
-def measure(sites: int, number: int, rate: float, seconds: float) -> list[dict[str, Any]]:
+def measure(
+    sites: int, number: int, protocols: Sequence[str], rate: float, seconds: float
+) -> list[dict[str, Any]]:
     groups = local_groups(sites, number)
     table = GroupTable.of(groups)
-    chosen: dict[tuple[str, str], float] = {}  # the highest load that the planner expects
-    for objective in ("delay", "load"):
-        for option in advise_protocol(advise(table, objective=objective), table).options:
-            if option.protocol in PROTOCOLS:
-                chosen.setdefault((option.protocol, option.builder), option.values.load)
+    builders = {
+        option.builder
+        for objective in ("delay", "load")
+        for option in advise_protocol(advise(table, objective=objective), table).options
+        if option.protocol in protocols
+    }
+    # Builders of a cluster file build for delay. Of those that then build the same, one is run.
+    plans: list[Plan] = []
+    for builder in sorted(builders, reverse=True):
+        plan = advise(table, builder, partitioner="builtin")
+        if all(plan.forest.parent != other.forest.parent for other in plans):
+            plans.append(plan)
+    chosen = {  # the highest load that the planner expects
+        (option.protocol, option.builder): option.values.load
+        for plan in plans
+        for option in advise_protocol(plan, table, plan.chosen.builder).options
+        if option.protocol in protocols
+    }
     rows = []
     for (protocol, builder), load in sorted(chosen.items(), reverse=True):
         row = run(groups, protocol, builder, rate, seconds)
@@ -210,20 +286,15 @@ def measure(sites: int, number: int, rate: float, seconds: float) -> list[dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--shapes", nargs="*", default=["9x8", "20x40", "60x200"])
-    parser.add_argument(
-        "--rate", type=float, default=1_000.0, help="messages per second of all sites"
-    )
+    parser.add_argument("--protocols", nargs="*", choices=PROTOCOLS, default=PROTOCOLS)
+    parser.add_argument("--rate", type=float, default=200.0, help="messages per second of all")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--site", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.site:
-        run_member(lambda: take_part(json.loads(args.site)))
-        return
     rows = []
     for shape in args.shapes:
         sites, groups = map(int, shape.split("x"))
-        rows += measure(sites, groups, args.rate, args.seconds)
+        rows += measure(sites, groups, args.protocols, args.rate, args.seconds)
     print(file=sys.stderr)
     if args.json:
         print(json.dumps(rows, indent=2))

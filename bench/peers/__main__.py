@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from bench.peers.etcd import Etcd
 from bench.peers.nats import Nats
 from bench.peers.redis import Redis
 from bench.peers.servers import Servers
+from bench.peers.tls import TLS
 from bench.peers.zeromq import ZeroMq
 from bench.runtime import run_floor
 from ordercast.model.errors import Error
@@ -83,7 +85,7 @@ def run_peer(
 
 
 def lines(members: int, payload: int, wanted: Sequence[str]) -> list[Line]:
-    def ours(deliver: str, durability: str) -> Line:
+    def ours(deliver: str, durability: str, *, tls: bool = False) -> Line:
         def run(seconds: float, rate: float) -> Row:
             return run_bench(
                 BenchSpec(
@@ -92,11 +94,13 @@ def lines(members: int, payload: int, wanted: Sequence[str]) -> list[Line]:
                     seconds=seconds,
                     deliver=deliver,
                     durability=durability,
+                    tls=tls,
                     rate=rate or None,
                 )
             )
 
-        return Line(f"ordercast, {deliver}, {durability}", "docs/guarantees.md", run)
+        name = ", ".join(["ordercast", deliver, durability, *([TLS] if tls else [])])
+        return Line(name, "docs/guarantees.md", run)
 
     def theirs(system: System, variant: str) -> Line:
         def run(seconds: float, rate: float) -> Row:
@@ -106,8 +110,8 @@ def lines(members: int, payload: int, wanted: Sequence[str]) -> list[Line]:
 
     found = [
         Line("floor", "nothing", lambda seconds, rate: run_floor(members, payload, seconds, rate)),
-        ours("agreed", "memory"),
-        ours("safe", "sync"),
+        *(ours("agreed", "memory", tls=tls) for tls in (False, True)),
+        *(ours("safe", "sync", tls=tls) for tls in (False, True)),
     ]
     for system in PEERS:
         why = system.missing()
@@ -123,7 +127,7 @@ def best(found: Row, row: Row, *, rate: float) -> Row:
     if not found:
         return row
     if rate:
-        return min(found, row, key=lambda each: float(each["p50_ms"]))
+        return min(found, row, key=lambda each: float(each["p50_ms"] or inf))
     return max(found, row, key=lambda each: float(each["msgs_per_s"]))
 
 
@@ -153,16 +157,26 @@ def measure(options: argparse.Namespace) -> list[Row]:
     ]
 
 
+def shown(figure: float | None, digits: int) -> str:
+    """A dash where nothing was delivered while it was measured."""
+    return "-" if figure is None else f"{figure:.{digits}f}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="beside", description=__doc__.partition("\n")[0])
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--payload", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each run (default: 2)")
-    parser.add_argument("--repeat", type=int, default=3, help="best of so many (default: 3)")
+    parser.add_argument(
+        "--quick", action="store_true", help="every row once and short: two minutes"
+    )
+    parser.add_argument("--seconds", type=float, help="of each run (default: 2; quick: 0.5)")
+    parser.add_argument("--repeat", type=int, help="best of so many (default: 3; quick: 1)")
     parser.add_argument("--rate", type=float, default=1_000.0, help="for delays (default: 1000)")
     parser.add_argument("--only", action="append", default=[], help="rows with this in their name")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    options.seconds = options.seconds or (0.5 if options.quick else 2.0)
+    options.repeat = options.repeat or (1 if options.quick else 3)
     try:
         rows = measure(options)
     except Error as error:
@@ -172,11 +186,12 @@ def main() -> int:
         print(json.dumps({"cores": os.cpu_count(), "rate": options.rate, "rows": rows}))
         return 0
     print(f"{options.members} members, {options.payload} B, best of {options.repeat} in turns")
-    print(f"{'':34} messages/s  µs each   at {options.rate:,.0f}/s: p50     p99 ms  µs each")
+    print(f"{'':38} messages/s  µs each   at {options.rate:,.0f}/s: p50     p99 ms  µs each")
     for row in rows:
         print(
-            f"{row['system']:34} {row['msgs_per_s']:10,} {row['cpu_us_per_msg']:8.2f}"
-            f" {row['p50_ms']:17.3f} {row['p99_ms']:10.3f} {row['cpu_us_per_msg_at_rate']:8.0f}"
+            f"{row['system']:38} {row['msgs_per_s']:10,} {shown(row['cpu_us_per_msg'], 2):>8}"
+            f" {shown(row['p50_ms'], 3):>17} {shown(row['p99_ms'], 3):>10}"
+            f" {shown(row['cpu_us_per_msg_at_rate'], 0):>8}"
         )
     return 0
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from bench.peers.servers import READY_S, Servers
 from bench.peers.target import PeerTarget
+from bench.peers.tls import Files, files_for, member_context, server_context, told, with_tls
 from ordercast.net.bench.run import free_ports
 
 CONNECTIONS = 32  # of a member, each with one put under way
@@ -24,35 +25,50 @@ COUNT = 3
 class Etcd:
     name = "etcd"
     promise = "a majority of three has synced it to its disk"
-    variants = ("files",)
+    variants = with_tls("files")
 
     def missing(self) -> str:
         return "" if shutil.which("etcd") else "etcd is not installed"
 
-    def serve(self, servers: Servers, members: int, variant: str) -> list[dict[str, Any]]:  # noqa: ARG002
+    def serve(self, servers: Servers, members: int, variant: str) -> list[dict[str, Any]]:
         ports = free_ports(2 * COUNT)
         clients, peers = ports[:COUNT], ports[COUNT:]
-        cluster = ",".join(f"e{n}=http://127.0.0.1:{port}" for n, port in enumerate(peers))
+        files = files_for(servers, variant)
+        scheme = "http" if files is None else "https"
+        cluster = ",".join(f"e{n}={scheme}://127.0.0.1:{port}" for n, port in enumerate(peers))
         for number in range(COUNT):
-            client = f"http://127.0.0.1:{clients[number]}"
-            peer = f"http://127.0.0.1:{peers[number]}"
+            client = f"{scheme}://127.0.0.1:{clients[number]}"
+            peer = f"{scheme}://127.0.0.1:{peers[number]}"
             servers.start([
                 "etcd", "--name", f"e{number}", "--data-dir", str(servers.directory / f"e{number}"),
                 "--listen-client-urls", client, "--advertise-client-urls", client,
                 "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                 "--initial-cluster", cluster, "--log-level", "error", "--logger", "zap",
+                *_tls(files),
             ])  # fmt: skip
         servers.wait_for(*clients)
         for port in clients:
-            _wait_healthy(servers, port)
-        return [{"port": clients[n % COUNT]} for n in range(members)]
+            _wait_healthy(servers, f"{scheme}://127.0.0.1:{port}/health", files)
+        return [{"port": clients[n % COUNT], **told(files)} for n in range(members)]
 
 
-def _wait_healthy(servers: Servers, port: int) -> None:
+def _tls(files: Files | None) -> list[str]:
+    """For clients, and among the servers."""
+    if files is None:
+        return []
+    words = []
+    for whom in ("", "peer-"):
+        words += [f"--{whom}cert-file", files.certificate, f"--{whom}key-file", files.key]
+        words += [f"--{whom}trusted-ca-file", files.authority, f"--{whom}client-cert-auth"]
+    return words
+
+
+def _wait_healthy(servers: Servers, url: str, files: Files | None) -> None:
     end = time.monotonic() + READY_S
+    context = None if files is None else server_context(files)
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2.0) as answer:
+            with urllib.request.urlopen(url, timeout=2.0, context=context) as answer:
                 if json.load(answer)["health"] == "true":
                     return
         except (urllib.error.URLError, OSError):
@@ -74,17 +90,18 @@ def b64(data: bytes) -> str:
 class EtcdTarget(PeerTarget):
     async def start(self) -> None:
         loop, port = asyncio.get_running_loop(), self.spec["port"]
+        tls = member_context(self.spec)
         self._key = b64(b"m%d" % self.number)
         self._waiting: deque[bytes] = deque()
         self._idle: list[Put] = []
         self.window = CONNECTIONS
         watched = loop.create_future()
         _, self._watch = await loop.create_connection(
-            lambda: Watch(self, watched), "127.0.0.1", port
+            lambda: Watch(self, watched), "127.0.0.1", port, ssl=tls
         )
         await watched
         for _ in range(CONNECTIONS):
-            _, put = await loop.create_connection(lambda: Put(self), "127.0.0.1", port)
+            _, put = await loop.create_connection(lambda: Put(self), "127.0.0.1", port, ssl=tls)
             self._idle.append(put)
 
     def put(self, marked: bytes) -> None:

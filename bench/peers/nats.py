@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from bench.peers.servers import Servers
 from bench.peers.target import PeerTarget, TurnWriter
+from bench.peers.tls import HOST, Files, files_for, member_context, told, with_tls
 from ordercast.net.bench.run import free_ports
 
 DURABLE = "R3 file"
@@ -20,32 +21,46 @@ class Nats:
     promise = (
         "a stream orders, in memory; R3 file: a majority of three has it in its files, unsynced"
     )
-    variants = ("", DURABLE)
+    variants = with_tls("", DURABLE)
 
     def missing(self) -> str:
         return "" if shutil.which("nats-server") else "nats-server is not installed"
 
     def serve(self, servers: Servers, members: int, variant: str) -> list[dict[str, Any]]:
-        count = 3 if variant == DURABLE else 1
+        durable = variant.startswith(DURABLE)
+        count = 3 if durable else 1
+        files = files_for(servers, variant)
+        tls = _tls(files)
         ports = free_ports(2 * count)
         clients, routes = ports[:count], ports[count:]
         for number in range(count):
             store = servers.directory / f"jetstream{number}"
             text = [
                 f"server_name: s{number}", f"listen: 127.0.0.1:{clients[number]}",
-                f'jetstream {{ store_dir: "{store}" }}',
+                f'jetstream {{ store_dir: "{store}" }}', tls,
             ]  # fmt: skip
             if count > 1:
                 to = ", ".join(f"nats://127.0.0.1:{port}" for port in routes)
                 cluster = f"listen: 127.0.0.1:{routes[number]}, routes: [{to}]"
-                text.append(f"cluster {{ name: bench, {cluster} }}")
+                text.append(f"cluster {{ name: bench, {cluster}, {tls} }}")
             path = servers.directory / f"nats{number}.conf"
             path.write_text("\n".join(text) + "\n", encoding="utf-8")
             servers.start(["nats-server", "-c", str(path)])
         servers.wait_for(*clients)
-        storage = "file" if variant == DURABLE else "memory"
+        storage = "file" if durable else "memory"
         stream = {"storage": storage, "num_replicas": count}
-        return [{"port": clients[n % count], "stream": stream} for n in range(members)]
+        common = {"stream": stream, **told(files)}
+        return [{"port": clients[n % count], **common} for n in range(members)]
+
+
+def _tls(files: Files | None) -> str:
+    """What its file says of TLS. Clients and routes have the same."""
+    if files is None:
+        return ""
+    names = (
+        f'cert_file: "{files.certificate}", key_file: "{files.key}", ca_file: "{files.authority}"'
+    )
+    return f"tls {{ {names}, verify: true }}"
 
 
 class NatsTarget(PeerTarget):
@@ -54,8 +69,14 @@ class NatsTarget(PeerTarget):
         _, self._connection = await loop.create_connection(
             lambda: NatsConnection(self), "127.0.0.1", self.spec["port"]
         )
-        self._writer = TurnWriter(self._connection.transport)
         await self._connection.greeted.wait()
+        context = member_context(self.spec)
+        if context is not None:  # this server greets first
+            transport = await loop.start_tls(
+                self._connection.transport, self._connection, context, server_hostname=HOST
+            )
+            self._connection.transport = cast(asyncio.Transport, transport)
+        self._writer = TurnWriter(self._connection.transport)
         connect = json.dumps({"verbose": False, "pedantic": False, "headers": False})
         self._writer.write(
             f"CONNECT {connect}\r\nSUB answers.{self.number} 1\r\n".encode(),

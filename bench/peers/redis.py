@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from bench.peers.servers import Servers
 from bench.peers.target import PeerTarget, TurnWriter
+from bench.peers.tls import files_for, member_context, told, with_tls
 from ordercast.net.bench.run import free_ports
 
 DURABLE = "appendfsync always"
@@ -14,20 +15,27 @@ DURABLE = "appendfsync always"
 class Redis:
     name = "Redis Streams"
     promise = "one server orders; durable: one fsync of the server, no replica's disk"
-    variants = ("", DURABLE)
+    variants = with_tls("", DURABLE)
 
     def missing(self) -> str:
         return "" if shutil.which("redis-server") else "redis-server is not installed"
 
     def serve(self, servers: Servers, members: int, variant: str) -> list[dict[str, Any]]:
         (port,) = free_ports(1)
-        words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        words = ["redis-server", "--bind", "127.0.0.1", "--save", ""]
         words += ["--dir", str(servers.directory), "--protected-mode", "no"]
-        if variant == DURABLE:
+        files = files_for(servers, variant)
+        if files is None:
+            words += ["--port", str(port)]
+        else:
+            words += ["--port", "0", "--tls-port", str(port), "--tls-protocols", "TLSv1.3"]
+            words += ["--tls-ca-cert-file", files.authority]
+            words += ["--tls-cert-file", files.certificate, "--tls-key-file", files.key]
+        if variant.startswith(DURABLE):
             words += ["--appendonly", "yes", "--appendfsync", "always"]
         servers.start(words)
         servers.wait_for(port)
-        return [{"port": port}] * members
+        return [{"port": port, **told(files)}] * members
 
 
 def command(*words: bytes) -> bytes:
@@ -95,11 +103,13 @@ def walk(data: bytes, at: int = 0) -> tuple[Any, int]:
 class RedisTarget(PeerTarget):
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        port = self.spec["port"]
-        _, adds = await loop.create_connection(Adds, "127.0.0.1", port)
+        port, tls = self.spec["port"], member_context(self.spec)
+        _, adds = await loop.create_connection(Adds, "127.0.0.1", port, ssl=tls)
         self._writer = TurnWriter(adds.transport)
         self._adds = adds
-        _, self._reads = await loop.create_connection(lambda: Reads(self), "127.0.0.1", port)
+        _, self._reads = await loop.create_connection(
+            lambda: Reads(self), "127.0.0.1", port, ssl=tls
+        )
 
     def put(self, marked: bytes) -> None:
         head = b"*5\r\n$4\r\nXADD\r\n$3\r\nall\r\n$1\r\n*\r\n$1\r\np\r\n"
