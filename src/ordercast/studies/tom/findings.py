@@ -120,9 +120,9 @@ def _growth(results: Results, protocol: str) -> Finding:
         f"{NAMES.get(protocol, protocol)}: X = {PROCESSING[protocol][0]}.",
         judged([abs(powers[0] - of_r) <= NEAR, abs(powers[1] - of_s) <= (NEAR if of_s else FLAT)]),
         f"With each copy counted it grows{by} as the powers {powers[0]:.2f} of r and"
-        f" {powers[1]:.2f} of s (printed: {of_r:g} and {of_s:g};"
-        f" taken as equal: within {NEAR:g}, and where none of s is printed {FLAT:g}). The busiest host sends and receives, a multicast being"
-        f" one: {told('work_max')}. Point to point: {told('load_max')}.",
+        f" {powers[1]:.2f} of s (printed: {of_r:g} and {of_s:g}; taken as equal: within {NEAR:g},"
+        f" and where none of s is printed {FLAT:g}). The busiest host sends and receives, a"
+        f" multicast being one: {told('work_max')}. Point to point: {told('load_max')}.",
     )
 
 
