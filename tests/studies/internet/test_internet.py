@@ -131,8 +131,7 @@ def test_how_long_members_must_stay_is_told_of_each_size_that_was_run() -> None:
 
 
 def test_changes_are_asked_for_as_fast_as_the_rate_says() -> None:
-    """At 8 a second twelve of them, in one and a half seconds: more than three of these later is
-    behind."""
+    """At 8 a second eight of them in one second, which takes longer to do."""
     slow, fast = (
         churn_costs({"sites": 10, "changes": rate}, 1, "").measures for rate in (0.5, 8.0)
     )

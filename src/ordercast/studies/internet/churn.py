@@ -16,7 +16,7 @@ from ordercast.studies.internet.tables import UNIFORM, zipf_table
 
 PROTOCOLS_UNDER_CHURN = ("propagation", "arrow")
 _SECONDS = 6  # the longest time in which changes are asked for
-_CHANGES = 12  # the most that are asked for: at a higher rate in less time, and they wait
+_CHANGES = 8  # the most that are asked for: at a higher rate in less time, and they wait
 _RATE = 10.0  # messages a second, of all sites
 _BEGUN = SECOND  # the cluster is founded by then
 
