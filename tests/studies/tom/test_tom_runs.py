@@ -101,6 +101,7 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
     assert found["two-phase"].verdict == PARTLY  # from members yes, from outside no
     assert found["centralized"].verdict == found["symmetric"].verdict == DIFFERS
     assert "met exactly at 6 of 6 points" in found["TOM"].measured
+    assert found["two-phase"].measured.count("as printed in 100 %)") == 3
     with style():
         assert len(CATALOGUE["tom-table1"].draw(table).axes) == 3
 
