@@ -112,6 +112,7 @@ def _non_atomic(results: Results) -> list[Finding]:
     (most,), (of_crashes,) = (
         [row for row in each if row.parameters["rate"] == busiest] for each in (rows, shares)
     )
+    fewer = [row.mean or 0.0 for row in shares if row.parameters["rate"] != busiest]
     blocked = crash_curve(results, "blocked_share", "non_atomic")
     crashes = places(blocked)
     return [
@@ -121,8 +122,8 @@ def _non_atomic(results: Results) -> list[Finding]:
             f"Annulled are {100 * max(annulled):.3f} % of the deliveries at most, and"
             f" {_mean_percent(most, 3)} at {busiest} messages a second with"
             f" {most.parameters['crashes']} crashes of inner sites; there a crash made its site"
-            f" annul something in {_mean_percent(of_crashes, 1)} of the cases, elsewhere in"
-            f" {100 * min(rolled):.0f} to {100 * max(rolled):.1f} % ({crashed:,} crashes{below})."
+            f" annul something in {_mean_percent(of_crashes, 1)} of the cases, with fewer messages"
+            f" in {100 * min(fewer):.1f} to {100 * max(fewer):.1f} % ({crashed:,} crashes{below})."
             f" Infrequent: at most {100 * RARELY:g} %, of the deliveries and of the crashes.",
         ),
         Finding(
