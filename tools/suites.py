@@ -86,14 +86,14 @@ def pytest(words: Sequence[str], workers: int) -> Command:
     ]  # fmt: skip
 
 
-SPECIAL = {"schedules", "processes", "spark", "docs", "browser", "soak", "support"}
+SPECIAL = {"schedules", "processes", "spark", "docs", "soak", "support"}
 SUITES = (
     Suite("static", 40, static),
     Suite("unit", 390, unit),
     Suite("schedules", 120, directory("schedules", workers=CORES)),
     Suite("processes", 225, directory("processes", workers=WAITING)),
     Suite("spark", 260, directory("spark", workers=min(CORES, 2))),
-    Suite("docs", 25, directory("docs", "browser", workers=CORES)),
+    Suite("docs", 25, directory("docs", workers=CORES)),
 )
 
 QUICK = (

@@ -3,8 +3,8 @@
 Every claim of the papers with its verdict and what was measured, as the folder's index.html has
 them. A claim has a number in its paper; if several figures judge it, each has a line with that
 number. With `--rest` the folder may hold some reproductions only: the lines of the others stay as
-the page has them. Nothing is written down here: all words come from the studies, all numbers from
-folders, and all counts from the lines.
+the page has them, and its head says which are of this folder. Nothing is written down here: all
+words come from the studies, all numbers from folders, and all counts from the lines.
 """
 
 import re
@@ -25,11 +25,16 @@ TOP = """\
 
 Written by `python -m tools.verdicts DIR` from the folder of `ordercast reproduce --out DIR`, in
 full, on Spark or with `--engine processes`, which gives the same rows; nothing here is written by
-hand. {headline} A claim that several figures judge counts once, and has a line for each here, with
-the same number. *Partly*: at some points and not at others. What the words mean:
+hand. {origin}
+
+{headline} A claim that several figures judge counts once, and has a line for each here, with the
+same number. *Partly*: at some points and not at others. What the words mean:
 [sweeps.md](sweeps.md#what-the-words-of-a-verdict-mean); what is wrong in the papers:
 [errata.md](errata.md); where everything is: [papers.md](papers.md).
 """
+ONE_FOLDER = "All lines are of one folder."
+SEVERAL = "Of the last folder are the lines of {names}; the others are of earlier ones."
+_NAMES = re.compile(re.escape(SEVERAL).replace(r"\{names\}", "(.+?)"))
 _LINE = re.compile(r"^\| `([\w-]+)` \| (\w+) \| (.+?) \| (\w+) \| (.+) \|$", re.MULTILINE)
 
 
@@ -53,6 +58,12 @@ class Line:
 
 def lines_of(page: str) -> list[Line]:
     return [Line(*match) for match in _LINE.findall(page)]
+
+
+def last_of(page: str) -> list[str]:
+    """The reproductions of the last folder, if there were several."""
+    found = _NAMES.search(page)
+    return re.findall(r"`([\w-]+)`", found[1]) if found else []
 
 
 def lines_from(section: Section, before: Sequence[Line] = ()) -> list[Line]:
@@ -79,7 +90,8 @@ def lines_from(section: Section, before: Sequence[Line] = ()) -> list[Line]:
     return found
 
 
-def page(lines: Sequence[Line]) -> str:
+def page(lines: Sequence[Line], last: Sequence[str] = ()) -> str:
+    """`last`: the reproductions of the last folder, unless all are of one."""
     numbered = {paper: _numbered([x for x in lines if _is_of(x, paper)]) for paper in PAPERS}
     verdicts = {paper: _verdicts(own) for paper, own in numbered.items()}
     rest = [line for line in lines if not line.is_claim]
@@ -90,7 +102,9 @@ def page(lines: Sequence[Line]) -> str:
         f" Not counted: {kinds.count(OURS)} of our own, {kinds.count(INTERVAL)} on the width of"
         " intervals."
     )
-    parts = [TOP.format(headline=told)]
+    names = ", ".join(f"`{name}`" for name in last)
+    origin = SEVERAL.format(names=names) if last else ONE_FOLDER
+    parts = [TOP.format(origin=origin, headline=told)]
     for paper, own in numbered.items():
         parts += [f"## [{paper.key}] {paper.title}", "", f"{counted(verdicts[paper])}.", ""]
         parts += [*_table("claim", own), ""]
@@ -139,15 +153,20 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m tools.verdicts DIR [--rest]", file=sys.stderr)
         return 2
     before = lines_of(PAGE.read_text(encoding="utf-8")) if keep else []
-    lines = list[Line]()
+    lines, last = list[Line](), list[str]()
     try:
         for section in sections_of(Path(folders[0]), CATALOGUE):
             kept = [line for line in before if line.name == section.reproduction.name]
-            lines += kept if kept and not section.told else lines_from(section, before)
+            if section.told or not kept:
+                lines += lines_from(section, before)
+                last.append(section.reproduction.name)
+            else:
+                lines += kept
     except ConfigError as error:
         print(f"verdicts: {error}", file=sys.stderr)
         return 2
-    PAGE.write_text(page(lines), encoding="utf-8")
+    several = len(last) < len({line.name for line in lines})
+    PAGE.write_text(page(lines, last if several else ()), encoding="utf-8")
     print(f"written: {PAGE}", file=sys.stderr)
     return 0
 

@@ -11,7 +11,7 @@ from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.facts import PAPERS, Section, sections_of
 from ordercast.studies.reproduction import CLAIM, OURS, Finding
 from tools import verdicts
-from tools.verdicts import PAGE, Line, lines_from, lines_of, main, page
+from tools.verdicts import PAGE, Line, last_of, lines_from, lines_of, main, page
 
 ROW = re.compile(
     r"^\| `([\w-]+)` \| (\d+|ours|interval) \| .+ \| (agrees|partly|differs|measured) \| .+ \|$"
@@ -40,7 +40,7 @@ def test_the_page_has_every_reproduction_and_nothing_else() -> None:
 def test_counts_and_numbers_are_those_of_the_lines() -> None:
     """So nobody has written any of them by hand."""
     written = PAGE.read_text(encoding="utf-8")
-    assert page(lines_of(written)) == written
+    assert page(lines_of(written), last_of(written)) == written
 
 
 def all_lines() -> list[Line]:
@@ -98,3 +98,19 @@ def test_the_lines_of_what_a_folder_does_not_hold_stay(
     assert rf"| `{name}` | 1 | a \| b | differs | 9 |" in written
     assert rf"| `{other}` | 1 | a \| b | agrees | 7 |" in written
     assert "claims, measured in full: 3 agree, 1 partly." in written
+    assert f"Of the last folder are the lines of `{name}`; the others are of earlier" in written
+    assert last_of(written) == [name]
+
+
+def test_a_page_of_one_folder_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "PAGE", tmp_path / "verdicts.md")
+    monkeypatch.setattr(verdicts, "sections_of", lambda *_: sections())
+    assert main([str(tmp_path)]) == 0
+    written = (tmp_path / "verdicts.md").read_text(encoding="utf-8")
+    assert "All lines are of one folder." in written
+    assert last_of(written) == []
+
+
+def test_what_was_measured_and_not_judged_is_counted() -> None:
+    told = [Line("gs-table1", "1", "a", "agrees", "7"), Line("gs-setup", "2", "b", "measured", "8")]
+    assert "claims, measured in full: 1 agree, 1 measured only." in page(told)

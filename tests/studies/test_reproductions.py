@@ -19,6 +19,7 @@ from ordercast.studies.gs.findings import (
     depth_findings,
     exponential_findings,
     extra_findings,
+    setup_findings,
     table2_findings,
     under_load_findings,
 )
@@ -281,6 +282,31 @@ def test_whether_the_centre_is_the_bottleneck_is_computed() -> None:
     assert verdicts(found) == [PARTLY, DIFFERS, MEASURED]  # two-phase has the later knee
 
 
+def set_up(messages: float, delay: float, pays: float) -> Finding:
+    """Break-even in multicasts to ten groups together; at one of two points."""
+    rows = [
+        row(measure, value, groups=10, size=size)
+        for size, share in ((5, 1.0), (40, pays))
+        for measure, value in (
+            ("break_even_messages", messages), ("break_even_delay", delay),
+            ("pays_in_delay", share), ("pays_in_messages", 1.0), ("install_messages", 50.0),
+            ("compute_ms", 0.5), ("install_ms", 60.0),
+        )
+    ]  # fmt: skip
+    (found,) = setup_findings(Results.of(rows))
+    return found
+
+
+def test_whether_set_up_needs_many_messages_is_judged_by_what_each_group_gets() -> None:
+    assert set_up(20, 50, pays=1.0).verdict == DIFFERS, "two messages and five to each group"
+    assert set_up(20, 150, pays=1.0).verdict == PARTLY, "in delay many"
+    assert set_up(20, 50, pays=0.2).verdict == PARTLY, "in delay never, at one point"
+    assert set_up(120, 150, pays=0.2).verdict == AGREES
+    told = set_up(20, 150, pays=0.2).measured
+    assert "regained after 2.0 to 2.0 multicasts to each group (20 to 20 to all together)" in told
+    assert "at 1 of 1 points after many (more than 10); at 1 of 2 propagation is slower" in told
+
+
 def test_table_2s_lower_bound_is_not_called_equality() -> None:
     def results(messages: float, wanted: float = 5.0) -> Results:
         rows = [
@@ -347,9 +373,13 @@ def test_a_claim_that_several_figures_judge_counts_once_with_the_verdict_of_all(
     )  # fmt: skip
     elsewhere = Section(CATALOGUE["stab-scale"], [Finding("d ≤ 2.", DIFFERS, "")], FULL)
     assert summary([one]) == "1 agree"
-    assert summary([one, other]) == "1 agree, 1 partly"
-    assert summary([one, other, elsewhere]) == "1 agree, 1 partly, 1 differ"  # another paper's
-    assert headline([one, other]) == "The papers’ claims, measured in full: 1 agree, 1 partly."
+    assert summary([one, other]) == "1 agree, 1 partly, 1 measured only"
+    of_two = summary([one, other, elsewhere])  # another paper's
+    assert of_two == "1 agree, 1 partly, 1 differ, 1 measured only"
+    assert (
+        headline([one, other]) == f"The papers’ claims, measured in full: {summary([one, other])}."
+    )
+    assert summary([]) == "no claims"
 
 
 def test_statements_of_ours_and_widths_of_intervals_are_no_claims() -> None:

@@ -14,6 +14,7 @@ from ordercast.studies.reproduction import (
     AGREES,
     CLAIM,
     DIFFERS,
+    MEASURED,
     PARTLY,
     SEED,
     Finding,
@@ -80,14 +81,14 @@ def claims(sections: Sequence[Section]) -> dict[tuple[str, str], str]:
 
 
 def summary(sections: Sequence[Section]) -> str:
-    """`3 agree, 1 partly, 2 differ`: of the papers' claims, each counted once."""
+    """`3 agree, 1 partly, 2 differ, 1 measured only`: of the papers' claims, each counted once."""
     return counted(list(claims(sections).values()))
 
 
 def counted(verdicts: Sequence[str]) -> str:
-    told = {AGREES: "agree", PARTLY: "partly", DIFFERS: "differ"}
+    told = {AGREES: "agree", PARTLY: "partly", DIFFERS: "differ", MEASURED: "measured only"}
     counts = [(verdicts.count(verdict), word) for verdict, word in told.items()]
-    return ", ".join(f"{count} {word}" for count, word in counts if count) or "measured only"
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or "no claims"
 
 
 def sections_of(folder: Path | None, known: Mapping[str, Reproduction]) -> list[Section]:

@@ -6,11 +6,21 @@ from typing import Any
 import pytest
 
 from ordercast.core.structure import Structure
+from ordercast.history.rows import ROLLBACK, Event
 from ordercast.model.groups import GroupTable
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.plan.advice import advise
 from ordercast.studies.gs.changes import change_costs, closed_and_opened, committed
-from ordercast.studies.gs.failures import INNER, LEAF, WAYS, failure_costs, may_crash, way_costs
+from ordercast.studies.gs.failures import (
+    INNER,
+    LEAF,
+    WAYS,
+    Outage,
+    crashes_that_annulled,
+    failure_costs,
+    may_crash,
+    way_costs,
+)
 from ordercast.studies.gs.reliability_findings import change_findings, failure_findings
 from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
 
@@ -112,7 +122,7 @@ def failures(**special: float) -> Results:
             if crashes:
                 usual = {"blocking": 0.3 if hit != LEAF else 0.0, "two_phase": 0.6}.get(way, 0.0)
                 blocked = special.get(f"{way}_{hit}", usual)
-                rolled = special.get("rolled", 0.1)
+                rolled = special.get("rolled", 0.005)
                 rows += [row("blocked_share", blocked, **at), row("rollback_share", rolled, **at)]
             else:
                 rows.append(row("bare_delay_ms", 14.5, **at))
@@ -122,7 +132,8 @@ def failures(**special: float) -> Results:
 @pytest.mark.parametrize(
     ("special", "place", "verdict"),
     [
-        ({"annulled": 0.2}, 0, DIFFERS),
+        ({"annulled": 0.2, "rolled": 0.2}, 0, DIFFERS),
+        ({"rolled": 0.015}, 0, PARTLY),
         ({"elsewhere": 1.0}, 1, DIFFERS),
         ({"non_atomic_any": 0.3}, 2, DIFFERS),
         ({"blocking_leaf": 0.2}, 3, DIFFERS),
@@ -139,6 +150,18 @@ def test_every_verdict_on_failures_can_change(
     usual = [finding.verdict for finding in failure_findings(failures())]
     assert usual == [AGREES] * 7 + [DIFFERS, AGREES]
     assert [f.verdict for f in failure_findings(failures(**special))][place] == verdict
+
+
+def test_a_site_that_crashes_twice_may_annul_twice() -> None:
+    twice = [Outage("a", 10, 20), Outage("a", 50, 60), Outage("b", 50, 60)]
+
+    def count(*at: int, annulled: int = 1) -> int:
+        detail = f'{{"annulled": {annulled}}}'
+        rolled = [Event("a", 1, ROLLBACK, 1, 1, 1, each, detail) for each in at]
+        return crashes_that_annulled(rolled, twice)
+
+    assert (count(), count(25), count(25, 70), count(61, 70), count(5)) == (0, 1, 2, 1, 0)
+    assert count(25, annulled=0) == 0
 
 
 def test_of_what_was_never_seen_it_is_told_how_rare_it_is_at_most() -> None:

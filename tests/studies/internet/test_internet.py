@@ -102,18 +102,43 @@ def test_what_rounds_cost_is_judged_by_their_growth() -> None:
     assert verdicts(10.0, 10.0, 400.0) == [DIFFERS, PARTLY, MEASURED]
 
 
+def churn(done: float, late: float, falls: float = 1.0) -> Results:
+    """Of 0.5 and 8 changes a second, up to `done` with 20 sites and so much less with 60."""
+    rows = [
+        row(measure, value, sites=sites, changes=changes, protocol=protocol)
+        for protocol in ("propagation", "arrow")
+        for sites, most in ((20, done), (60, done * falls))
+        for changes, delay in ((0.5, 100.0), (8.0, late))
+        for measure, value in (("done", min(changes, most)), ("delay_mean_ms", delay))
+    ]
+    return Results.of(rows)
+
+
 def test_a_domain_that_follows_every_change_would_be_told() -> None:
     def verdicts(done: float, late: float) -> list[str]:
-        rows = [
-            row(measure, value, sites=20, changes=changes, protocol=protocol)
-            for protocol in ("propagation", "arrow")
-            for changes, delay in ((0.5, 100.0), (2.0, late))
-            for measure, value in (("done", min(changes, done)), ("delay_mean_ms", delay))
-        ]
-        return [finding.verdict for finding in churn_findings(Results.of(rows))]
+        return [finding.verdict for finding in churn_findings(churn(done, late))]
 
     assert verdicts(1.0, 300.0) == [AGREES, AGREES, MEASURED]
     assert verdicts(9.0, 90.0) == [DIFFERS, DIFFERS, MEASURED]
+    assert verdicts(5.0, 300.0)[0] == DIFFERS, "most of what was asked for: the bound is not met"
+
+
+def test_how_long_members_must_stay_is_told_of_each_size_that_was_run() -> None:
+    follows, _, stays = churn_findings(churn(2.0, 300.0, falls=0.5))
+    assert "propagation 2.00, 1.00 (power -0.63 of the sites)" in follows.measured
+    assert "propagation at least 20, 120 s" in stays.measured
+    assert "No larger domain was run." in stays.measured
+
+
+def test_changes_are_asked_for_as_fast_as_the_rate_says() -> None:
+    """At 8 a second eight of them in one second, which takes longer to do."""
+    slow, fast = (
+        churn_costs({"sites": 10, "changes": rate}, 1, "").measures for rate in (0.5, 8.0)
+    )
+    for protocol in ("propagation", "arrow"):
+        assert slow[f"{protocol}/done"] <= 0.6
+        assert 0.6 < fast[f"{protocol}/done"] < 8
+        assert fast[f"{protocol}/behind_ms"] > slow[f"{protocol}/behind_ms"]
 
 
 def test_small_runs_have_all_that_figures_and_findings_need() -> None:

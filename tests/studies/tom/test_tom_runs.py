@@ -101,8 +101,26 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
     assert found["two-phase"].verdict == PARTLY  # from members yes, from outside no
     assert found["centralized"].verdict == found["symmetric"].verdict == DIFFERS
     assert "met exactly at 6 of 6 points" in found["TOM"].measured
+    assert found["two-phase"].measured.count("as printed in 100 %)") == 3
     with style():
         assert len(CATALOGUE["tom-table1"].draw(table).axes) == 3
+
+
+def test_a_load_without_s_must_not_grow_with_the_sources() -> None:
+    """Two-phase's X is O(r): half of twice the load is still a growth."""
+    points = [point(n, s, MEMBERS) for n, s in ((4, 1), (8, 1), (4, 2), (4, 4))]
+    table = results("tom-table1", points)
+
+    def verdict(power: float) -> str:
+        rows = [
+            dataclasses.replace(r, mean=r.parameters["size"] * r.parameters["sources"] ** power)
+            if r.measure == "load_max" else r
+            for r in table.rows
+        ]  # fmt: skip
+        found = {f.statement: f for f in CATALOGUE["tom-table1"].find(Results.of(rows))}
+        return found["two-phase: X = O(r)."].verdict
+
+    assert [verdict(power) for power in (0.0, 0.1, 0.28)] == [AGREES, AGREES, PARTLY]
 
 
 def test_of_sessions_the_claims_are_judged() -> None:

@@ -109,7 +109,9 @@ def may_crash(structure: Structure, hit: str) -> tuple[Site, ...]:
     return tuple(site for site in used if (site in parents) == (hit == INNER))
 
 
-class _Outage(NamedTuple):
+class Outage(NamedTuple):
+    """A site is down."""
+
     site: Site
     begun: int
     ended: int
@@ -133,7 +135,7 @@ def _of_run(found: SimResult) -> Mapping[str, float]:
         "wrong_elsewhere": sum(event.site not in away for event in rolled),
     }
     if outages:
-        measures["rollback_share"] = len({event.site for event in rolled}) / len(outages)
+        measures["rollback_share"] = crashes_that_annulled(rolled, outages) / len(outages)
     if meanwhile:
         measures["blocked_share"] = blocked / meanwhile
     return measures
@@ -143,18 +145,28 @@ def _annulled(rolled: Sequence[Event]) -> int:
     return sum(json.loads(event.detail).get("annulled", 0) for event in rolled)
 
 
-def _outages(events: Sequence[Event]) -> list[_Outage]:
+def crashes_that_annulled(rolled: Sequence[Event], outages: Sequence[Outage]) -> int:
+    """What a site annuls belongs to its crash before. A site that crashes twice may do so twice."""
+    found = set[Outage]()
+    for event in rolled:
+        before = [o for o in outages if o.site == event.site and o.begun <= event.at_ns]
+        if before and _annulled([event]):
+            found.add(max(before, key=lambda outage: outage.begun))
+    return len(found)
+
+
+def _outages(events: Sequence[Event]) -> list[Outage]:
     begun: dict[Site, int] = {}
     found = []
     for event in sorted(events, key=lambda one: one.at_ns):
         if event.kind == CRASH:
             begun[event.site] = event.at_ns
         elif event.kind == RESTART and event.site in begun:
-            found.append(_Outage(event.site, begun.pop(event.site), event.at_ns))
+            found.append(Outage(event.site, begun.pop(event.site), event.at_ns))
     return found
 
 
-def _blocked(found: SimResult, outages: Sequence[_Outage]) -> tuple[int, int]:
+def _blocked(found: SimResult, outages: Sequence[Outage]) -> tuple[int, int]:
     """Of what others sent to others while a site was down: how many deliveries there are, and how
     many of them came only when it was back. What was sent just before its return does not count."""
     sent = {row.id: (row.origin, row.sent_ns) for row in found.history.sent}

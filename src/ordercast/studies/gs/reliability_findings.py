@@ -1,6 +1,6 @@
 """What [GS] §5 says about changes of groups and about failures, beside what was measured."""
 
-from ordercast.pipeline.sweeps.results import Results
+from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.gs.changes import BUILDERS
 from ordercast.studies.gs.failures import ANY, DOWN, INNER, LEAF
 from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
@@ -9,7 +9,7 @@ from ordercast.studies.wording import means, places, span, with_intervals
 _NONE_SEEN = 3.0  # of n cases: the share is below 3/n, by 95 %
 LONG = 2.0  # times the mean delay of a message: a longer stop is a long one
 ALIKE = 1.25  # times as much, at most: what still counts as the same cost
-RARELY = 0.01  # of the deliveries, at most: what still counts as infrequent
+RARELY = 0.01  # of the deliveries or crashes, at most: what still counts as infrequent
 ROUGHLY = 1.1  # times the delay, at most: "roughly the same"
 CONSIDERABLY = 1.5  # times the delay, at least
 
@@ -101,25 +101,30 @@ def _non_atomic(results: Results) -> list[Finding]:
     rows = [row for row in results.where(measure="annulled_share", way="non_atomic")
             if row.parameters["crashes"]]  # fmt: skip
     annulled = [row.mean or 0.0 for row in rows]
-    rolled = [row.mean or 0.0 for row in results.where(measure="rollback_share", way="non_atomic")]
+    shares = results.where(measure="rollback_share", way="non_atomic")
+    rolled = [row.mean or 0.0 for row in shares]
     elsewhere = [row.mean or 0.0 for row in results.where(measure="wrong_elsewhere")]
     crashed = sum(row.runs * row.parameters["crashes"] * row.parameters["tables"] for row in rows)
     below = (
         f": a share below {100 * _NONE_SEEN / crashed:.1f} %, by 95 %" if not any(rolled) else ""
     )
     busiest = max(values(results, "rate"))
-    (most,) = (row for row in rows if row.parameters["rate"] == busiest)
+    (most,), (of_crashes,) = (
+        [row for row in each if row.parameters["rate"] == busiest] for each in (rows, shares)
+    )
+    fewer = [row.mean or 0.0 for row in shares if row.parameters["rate"] != busiest]
     blocked = crash_curve(results, "blocked_share", "non_atomic")
     crashes = places(blocked)
     return [
         Finding(
             "Non-atomic deliveries are infrequent.",
-            judged([each <= RARELY for each in annulled]),
+            judged([each <= RARELY for each in (*annulled, *rolled)]),
             f"Annulled are {100 * max(annulled):.3f} % of the deliveries at most, and"
-            f" {100 * (most.mean or 0.0):.3f} % at {busiest} messages a second with"
-            f" {most.parameters['crashes']} crashes of inner sites; of the sites that crashed,"
-            f" {100 * min(rolled):.0f} to {100 * max(rolled):.1f} % had to annul something"
-            f" ({crashed:,} crashes{below}).",
+            f" {_mean_percent(most, 3)} at {busiest} messages a second with"
+            f" {most.parameters['crashes']} crashes of inner sites; there a crash made its site"
+            f" annul something in {_mean_percent(of_crashes, 1)} of the cases, with fewer messages"
+            f" in {100 * min(fewer):.1f} to {100 * max(fewer):.1f} % ({crashed:,} crashes{below})."
+            f" Infrequent: at most {100 * RARELY:g} %, of the deliveries and of the crashes.",
         ),
         Finding(
             "Only a failed site may have delivered in the wrong order.",
@@ -166,7 +171,8 @@ def _atomic(results: Results) -> list[Finding]:
             f" {_percent(blocked['blocking'])}, two-phase {_percent(blocked['two_phase'])},"
             f" centralized {_percent(blocked['centralized'])}. With a leaf's crash two-phase blocks"
             f" {100 * two_leaf.y:.0f} %, with an inner site's {100 * two_inner.y:.0f} %: every"
-            " member has to answer.",
+            " member has to answer. (Judged is whether propagation blocks no more: less counts as"
+            " the same.)",
         ),
         Finding(
             "Committing each message in the centralized solution increases the delay considerably.",
@@ -203,6 +209,11 @@ def _failure_free(results: Results) -> list[Finding]:
             f" ({span(ratios, 2)} times; roughly the same: at most {ROUGHLY:g}).",
         ),
     ]
+
+
+def _mean_percent(row: ResultRow, digits: int) -> str:
+    mean, ci = (f"{100 * (value or 0.0):.{digits}f}" for value in (row.mean, row.ci95))
+    return f"{mean} ± {ci} %"
 
 
 def _percent(spots: list[Spot]) -> str:

@@ -24,6 +24,7 @@ SHARED = {
     "ring": " (it is an average, for messages one at a time; sources at once share a turn)",
 }
 NEAR = 0.35  # of a power: what still counts as the same growth
+FLAT = 0.1  # of a power, at most: what still counts as none, where s is not printed
 EQUAL = 1.5  # times as many, at most: what still counts as the same number of packets
 _ROLES = {"source": "a source", "order": "the ordering node", "receiver": "a receiver"}
 _EQUATIONS = {"symmetric": 1, "two_phase": 2, "centralized": 3, "ring": 4, "propagation": 5,
@@ -79,8 +80,9 @@ def _formula(results: Results, protocol: str) -> Finding:
     within = f", within the interval at {near} more" if near else ""
     told = "; ".join(
         f"r = {row.parameters['size']}, s = {row.parameters['sources']}, {_by(row)}:"
-        f" {row.mean:.1f} ± {row.ci95 or 0:.1f} (printed {p:.1f}, corrected {c:.1f})"
-        for row, p, c in zip(rows, printed, corrected, strict=True)
+        f" {row.mean:.1f} ± {row.ci95 or 0:.1f} (printed {p:.1f}, corrected {c:.1f}"
+        + (f", as printed in {100 * share:.0f} %)" if share else ")")
+        for row, p, c, share in zip(rows, printed, corrected, exact, strict=True)
     )
     return Finding(
         f"{NAMES.get(protocol, protocol)}: M = {PRINTED[protocol]}.",
@@ -113,13 +115,14 @@ def _growth(results: Results, protocol: str) -> Finding:
         by = f", divided by B = {', '.join(f'{each.y / 2:.1f}' for each in twice)},"
     several = of_members(results, "sources", "load_max", protocol, **usual(results, "sources"))
     powers = (power(spots), power(several))
+    of_r, of_s = GROWTH[protocol]
     return Finding(
         f"{NAMES.get(protocol, protocol)}: X = {PROCESSING[protocol][0]}.",
-        judged([abs(a - b) <= NEAR for a, b in zip(powers, GROWTH[protocol], strict=True)]),
+        judged([abs(powers[0] - of_r) <= NEAR, abs(powers[1] - of_s) <= (NEAR if of_s else FLAT)]),
         f"With each copy counted it grows{by} as the powers {powers[0]:.2f} of r and"
-        f" {powers[1]:.2f} of s (printed: {GROWTH[protocol][0]:g} and {GROWTH[protocol][1]:g};"
-        f" taken as equal: within {NEAR:g}). The busiest host sends and receives, a multicast being"
-        f" one: {told('work_max')}. Point to point: {told('load_max')}.",
+        f" {powers[1]:.2f} of s (printed: {of_r:g} and {of_s:g}; taken as equal: within {NEAR:g},"
+        f" and where none of s is printed {FLAT:g}). The busiest host sends and receives, a"
+        f" multicast being one: {told('work_max')}. Point to point: {told('load_max')}.",
     )
 
 

@@ -1,0 +1,42 @@
+"""Every file of the project that a page names exists, and every test that it names in a file."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+)
+TOP = "src|tests|docs|tools|examples|bench|requirements"
+NAMED = re.compile(rf"`((?:{TOP})/[^`\s]*|\w+(?:/\w+)+\.py(?:::\w+)?)`")
+PLACEHOLDER = "NAME"
+PACKAGE = ROOT / "src" / "ordercast"
+FROM = (ROOT, ROOT / "tests", PACKAGE, PACKAGE / "studies")
+
+
+def missing(text: str) -> list[str]:
+    """Files are named from the top of the checkout, tests and modules also from their package."""
+    found = []
+    for name in NAMED.findall(text):
+        path, _, test = name.partition("::")
+        known = [one for top in FROM for one in top.glob(path)]
+        if PLACEHOLDER in path or (known and not test):
+            continue
+        if not any(f"def {test}(" in one.read_text(encoding="utf-8") for one in known):
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_names_no_file_that_is_gone(page: Path) -> None:
+    assert missing((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_what_is_gone_is_found() -> None:
+    text = "`tests/docs/test_gone.py` `core/link.py` `core/gone.py` `tests/soak/NAME.py`"
+    assert missing(text) == ["tests/docs/test_gone.py", "core/gone.py"]
+    here = "`tests/docs/test_named_files.py::{}`"
+    assert missing(here.format("test_what_is_gone_is_found")) == []
+    assert missing(here.format("test_gone")) == ["tests/docs/test_named_files.py::test_gone"]
