@@ -18,8 +18,9 @@ from ordercast.history.writer import write_history
 from ordercast.net.cluster.certificates import add_client_certificates, write_certificates
 from ordercast.pipeline.streams.source import ADMISSION
 from support.clusters.served import served
-from support.clusters.stream_kills import StreamCase, judge, run_stream
+from support.clusters.stream_kills import StreamCase, run_stream
 from support.harness.loops import in_loop
+from support.judges.kept_rows import judge_kept, judge_sent
 from support.programs.stream_query import finish
 
 
@@ -80,11 +81,11 @@ def test_a_mistake_is_one_line_of_the_error(spark: SparkSession) -> None:
     assert line.endswith("subscribes: 'x': there is no such option (did you mean 'subscribe'?)")
 
 
-def test_a_query_from_group_to_group_sends_each_row_once_over_kills(
+def test_queries_send_and_keep_each_row_of_three_sites_once_over_kills(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """SIGKILL of the driver, of a worker and of a daemon; the last commit is forgotten, and another
-    driver, this one, ends the query."""
+    """SIGKILL of the driver, of a worker and of a daemon; the last commits are forgotten, and
+    another driver, this one, ends the queries."""
 
     def ended(words: list[str]) -> list[str]:
         finish(spark, words)
@@ -93,8 +94,9 @@ def test_a_query_from_group_to_group_sends_each_row_once_over_kills(
     case = StreamCase(2, ("a node", "a worker", "the driver"), batches=1)
     found = run_stream(case, tmp_path, ended)
     assert found.wrong == []
-    assert found.counts["sent"] > 100
-    assert found.counts["batches"] >= 3
+    assert found.counts["sent"] > 1_000
+    assert found.counts["rows kept"] >= 3 * found.counts["sent"] - 1  # all at two, a half at two
+    assert found.counts["batches of both queries"] >= 3
 
 
 @in_loop
@@ -151,12 +153,22 @@ async def test_rows_with_headers_go_to_the_groups_they_name_in_the_order_of_thei
         await following.aclose()
 
 
-def test_the_judge_of_streams_finds_what_is_wrong() -> None:
+def test_the_judges_of_streams_find_what_is_wrong() -> None:
     wanted = ["2", "4", "6"]
-    assert judge("b", wanted, wanted) == []
+    assert judge_sent("b", wanted, wanted) == []
     for got, said in (
         (["2", "4"], "lost ['6']"),
         (["2", "4", "4", "6"], "twice ['4']"),
         (["4", "2", "6"], "another order"),
     ):
-        assert said in judge("b", wanted, got)[0]
+        assert said in judge_sent("b", wanted, got)[0]
+    logs = {"a": [(n, "alpha", str(n)) for n in range(1, 4)], "b": [(1, "alpha", "1")]}
+    one, two, three = logs["a"]
+    assert judge_kept(logs, dict(logs)) == []
+    for rows, said in (
+        ([one, three], "2 of 3 rows: too many [], lost [(2, 'alpha', '2')]"),
+        ([one, two, two, three], "too many [(2, 'alpha', '2')], lost []"),
+        ([two, one, three], "another order"),
+        ([one, two, (3, "gamma", "3")], "too many [(3, 'gamma', '3')], lost [(3, 'alpha', '3')]"),
+    ):
+        assert said in judge_kept(logs, {**logs, "a": rows})[0]
