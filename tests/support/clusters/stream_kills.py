@@ -29,7 +29,7 @@ from support.clusters.node_processes import NodeProcesses
 from support.clusters.processes import ROOT, write_cluster
 from support.clusters.reader_kills import log_of
 from support.harness import loops
-from support.harness.spark_cluster import SparkCluster, family, spark_cluster
+from support.harness.spark_cluster import SparkCluster, family, python_workers, spark_cluster
 from support.judges.kept_rows import judge_kept, judge_sent, kept_rows
 from support.programs.stream_query import KEEPING, ROWS, SENDING
 
@@ -37,19 +37,19 @@ PROGRAM = ROOT / "tests" / "support" / "programs" / "stream_query.py"
 GROUPS = {"alpha": ["a", "b"], "gamma": ["b", "c"]}
 PATIENCE_S = 120.0
 EXECUTOR = "an executor"
-_PYTHON = b"-m\0pyspark."  # in the command of a Python worker; that of a JVM names pyspark as well
 AHEAD = 30_000  # positions that the sender may be before a query
 
 
 @dataclass(frozen=True)
 class StreamCase:
     """`kills`: of what, one after another; where executors are among them, the query runs on two
-    workers of a standalone cluster. `batches`: how many of Spark's must be done between two kills,
-    at most. `most`: messages of one batch of the sender; ranges of the source end within them."""
+    workers of a standalone cluster. `batches`: how many of both queries must be done between two
+    kills, at most. `most`: messages of one batch of the sender; ranges of the source end within
+    them."""
 
     seed: int
     kills: tuple[str, ...]
-    batches: int = 3
+    batches: int = 6
     most: int = 500
     per_s: float = 2_500.0  # messages, as long as the queries keep up
 
@@ -96,7 +96,7 @@ class _Query:
         roots = [self._process.pid]
         if self._cluster is not None:
             roots = [worker.pid for worker in self._cluster.workers]
-        workers = [pid for root in roots for pid, words in _below(root) if _PYTHON in words]
+        workers = [pid for root in roots for pid in python_workers(root)]
         if not workers:
             return False
         with suppress(ProcessLookupError):
@@ -124,8 +124,8 @@ class _Query:
         return [f"the query ended with {code}: {self.log()}"] if code else []
 
     def done(self) -> int:
-        """How many batches each query has done at least."""
-        return min(len(self._numbered(name, "commits")) for name in (SENDING, KEEPING))
+        """How many batches both queries together have done."""
+        return sum(len(self._numbered(name, "commits")) for name in (SENDING, KEEPING))
 
     def position(self) -> int:
         """Up to which position of b the batches go that both queries have begun."""
@@ -152,21 +152,6 @@ class _Query:
 
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
-
-
-def _below(root: int) -> list[tuple[int, bytes]]:
-    """The processes that descend from one, and their command lines."""
-    parents: dict[int, int] = {}
-    words: dict[int, bytes] = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
-            parents[int(path.name)] = int(stat.rsplit(")", 1)[1].split()[1])
-            words[int(path.name)] = (path / "cmdline").read_bytes()
-    found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return [(pid, words.get(pid, b"")) for pid in sorted(found - {root})]
 
 
 @contextmanager
