@@ -42,8 +42,8 @@ def run_follow_kills(
         [*_words(folder, engine), "--once"], capture_output=True, text=True, timeout=LIMIT_S,
         check=False,
     )  # fmt: skip
-    if not last.stdout:
-        return [f"no verdict: {last.stderr[-500:]}"], counts
+    if not last.stdout or last.returncode not in (0, 1):
+        return [f"no verdict, exit code {last.returncode}: {last.stderr[-500:]}"], counts
     found = json.loads(last.stdout.splitlines()[-1])
     wanted = check_history(joined(parts)).as_json()
     judged = beside_checkers({name: found.get(name) for name in wanted}, parts, "at the end")
