@@ -1,5 +1,6 @@
-"""Soak campaign: a live audit on Spark whose driver is killed with SIGKILL while its history grows.
-The last verdict must be that of all rows."""
+"""Soak campaign: a live audit on Spark whose driver or Python worker is killed with SIGKILL while
+its history grows: right or with violations, a folder or a lake. The last verdict must be that of
+all rows."""
 
 import random
 import tempfile

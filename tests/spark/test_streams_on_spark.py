@@ -3,11 +3,12 @@ Spark reads its files is shown on a cluster (`test_standalone_cluster.py`)."""
 
 import asyncio
 import json
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -17,10 +18,46 @@ from ordercast.history.rows import Delivered, History
 from ordercast.history.writer import write_history
 from ordercast.net.cluster.certificates import add_client_certificates, write_certificates
 from ordercast.pipeline.streams.source import ADMISSION
-from support.clusters.campaigns.stream_kills import StreamCase, judge, run_stream
+from support.clusters.campaigns.stream_kills import StreamCase, run_stream
 from support.clusters.served import served
 from support.harness.loops import in_loop
+from support.judges.kept_rows import judge_kept, judge_sent
 from support.programs.stream_query import finish
+
+CLIENT = """
+import json, sys
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+remote, place, checkpoint = sys.argv[1:]
+place = json.loads(place)
+spark = SparkSession.builder.remote(remote).getOrCreate()
+
+def in_order(parts):
+    # The rows of a task. Spark sorts no stream, and promises no order behind a shuffle.
+    if found := list(parts):
+        yield from pa.Table.from_batches(found).sort_by("n").to_batches()
+
+read = spark.read.format("ordercast").options(**place, subscribe="alpha").load()
+found = [[row.site, row.position, int(row.payload)] for row in read.collect()]
+stream = spark.readStream.format("ordercast").options(**place, subscribe="alpha")
+rows = stream.option("maxOffsetsPerTrigger", "60").load()
+rows = rows.selectExpr(
+    "cast(cast(payload as string) as int) as n", "n % 7 as key", "payload",
+    "map('key', cast(cast(key as string) as binary)) as headers",
+    "if(n % 2 = 0, 'beta', 'gamma') as group",
+).repartition(3, "key").mapInArrow(in_order, "n int, key int, payload binary,"
+    " headers map<string, binary>, group string")
+sink = rows.select("payload", "headers", "group").writeStream.format("ordercast")
+sink = sink.options(**place, producer="mine", checkpointLocation=checkpoint)
+sink.trigger(availableNow=True).start().awaitTermination()
+try:
+    spark.read.format("ordercast").option("subscribes", "x").load("h").collect()
+except Exception as error:
+    said = next(each for each in str(error).splitlines() if "errors.ConfigError: " in each)
+print(json.dumps([found, said]))
+spark.stop()
+"""
 
 
 def write(folder: Path, rows: range) -> None:
@@ -80,34 +117,38 @@ def test_a_mistake_is_one_line_of_the_error(spark: SparkSession) -> None:
     assert line.endswith("subscribes: 'x': there is no such option (did you mean 'subscribe'?)")
 
 
-def test_a_query_from_group_to_group_sends_each_row_once_over_kills(
+def test_queries_send_and_keep_each_row_of_three_sites_once_over_kills(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """SIGKILL of the driver, of a worker and of a daemon; the last commit is forgotten, and another
-    driver, this one, ends the query."""
+    """SIGKILL of the driver, of a worker and of a daemon; the last commits are forgotten, and
+    another driver, this one, ends the queries."""
 
     def ended(words: list[str]) -> list[str]:
         finish(spark, words)
         return []
 
-    case = StreamCase(2, ("a node", "a worker", "the driver"), batches=1)
+    case = StreamCase(2, ("a node", "a worker", "the driver"), batches=2)
     found = run_stream(case, tmp_path, ended)
     assert found.wrong == []
-    assert found.counts["sent"] > 100
-    assert found.counts["batches"] >= 3
+    assert found.counts["sent"] > 1_000
+    assert found.counts["rows kept"] >= 3 * found.counts["sent"] - 1  # all at two, a half at two
+    assert found.counts["batches of both queries"] >= 5
 
 
 @in_loop
-async def test_rows_with_headers_go_to_the_groups_they_name_in_the_order_of_their_keys(
-    spark: SparkSession, tmp_path: Path
+async def test_a_client_of_spark_connect_sends_rows_with_headers_to_the_groups_that_they_name(
+    connect: str, tmp_path: Path
 ) -> None:
-    """Over TLS both ways, as a producer with a name. Batches of Spark end within those of the
-    sender, and `key` decides about the task of a row."""
+    """It has no Java: source and sink run at the server. Over TLS both ways, as a producer with a
+    name. Batches of Spark end within those of the sender. `key` decides about the task of a row,
+    and rows of one key keep their order."""
     certs, groups = tmp_path / "certs", {"alpha": ["a"], "beta": ["a", "b"], "gamma": ["a", "b"]}
     write_certificates("local", ["a", "b"], certs)
     add_client_certificates("local", ["spark"], certs)
     everything = ["send:*", "read:*", "observe:*", "admin:*"]
     grants = {"socket": everything, "site:*": everything, "client:spark": ["read:*", "send:*"]}
+    environment = {n: text for n, text in os.environ.items() if "SPARK" not in n}
+    environment["JAVA_HOME"] = "/nowhere"
     async with (
         served(tmp_path, groups, remote=True, tls={"dir": str(certs)}, grants=grants) as sites,
         sites.connect("a") as client,
@@ -115,28 +156,15 @@ async def test_rows_with_headers_go_to_the_groups_they_name_in_the_order_of_thei
         numbers = [str(n).encode() for n in range(100)]
         await (await client.produce("p", 1, "alpha", numbers)).stable()
         place = {"nodes": sites.address("a"), "cert": str(certs / "clients" / "spark.pem")}
-
-        def in_order(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            """The rows of a task. Spark sorts no stream, and promises no order behind a shuffle."""
-            if found := list(parts):
-                yield from pa.Table.from_batches(found).sort_by("n").to_batches()
-
-        def run() -> None:
-            # Spark looks for a sink by the active session, which this thread gets so.
-            spark.createDataFrame([(1,)], "n int")
-            stream = spark.readStream.format("ordercast").options(**place, subscribe="alpha")
-            rows = stream.option("maxOffsetsPerTrigger", "60").load()
-            rows = rows.selectExpr(
-                "cast(cast(payload as string) as int) as n", "n % 7 as key", "payload",
-                "map('key', cast(cast(key as string) as binary)) as headers",
-                "if(n % 2 = 0, 'beta', 'gamma') as group",
-            ).repartition(3, "key").mapInArrow(in_order, "n int, key int, payload binary,"
-                " headers map<string, binary>, group string")  # fmt: skip
-            sink = rows.select("payload", "headers", "group").writeStream.format("ordercast")
-            sink = sink.options(**place, producer="mine", checkpointLocation=str(tmp_path / "c"))
-            sink.trigger(availableNow=True).start().awaitTermination()
-
-        await asyncio.to_thread(run)
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", CLIENT, connect, json.dumps(place), str(tmp_path / "c")],
+            env=environment, capture_output=True, text=True, timeout=170, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        read, said = json.loads(done.stdout)
+        assert read == [["a", n + 1, n] for n in range(100)]
+        assert said.endswith("(did you mean 'subscribe'?)")
         assert (tmp_path / "c" / "ordercast" / "producer").read_text(encoding="utf-8") == "mine"
         found: dict[str, dict[bytes, list[int]]] = {"beta": {}, "gamma": {}}
         following = client.deliveries(len(numbers) + 1)
@@ -149,14 +177,25 @@ async def test_rows_with_headers_go_to_the_groups_they_name_in_the_order_of_thei
                 for key in range(7)
             }
         await following.aclose()
+        assert (await client.status())["position"] == 2 * len(numbers)
 
 
-def test_the_judge_of_streams_finds_what_is_wrong() -> None:
+def test_the_judges_of_streams_find_what_is_wrong() -> None:
     wanted = ["2", "4", "6"]
-    assert judge("b", wanted, wanted) == []
+    assert judge_sent("b", wanted, wanted) == []
     for got, said in (
         (["2", "4"], "lost ['6']"),
         (["2", "4", "4", "6"], "twice ['4']"),
         (["4", "2", "6"], "another order"),
     ):
-        assert said in judge("b", wanted, got)[0]
+        assert said in judge_sent("b", wanted, got)[0]
+    logs = {"a": [(n, "alpha", str(n)) for n in range(1, 4)], "b": [(1, "alpha", "1")]}
+    one, two, three = logs["a"]
+    assert judge_kept(logs, dict(logs)) == []
+    for rows, said in (
+        ([one, three], "2 of 3 rows: too many [], lost [(2, 'alpha', '2')]"),
+        ([one, two, two, three], "too many [(2, 'alpha', '2')], lost []"),
+        ([two, one, three], "another order"),
+        ([one, two, (3, "gamma", "3")], "too many [(3, 'gamma', '3')], lost [(3, 'alpha', '3')]"),
+    ):
+        assert said in judge_kept(logs, {**logs, "a": rows})[0]

@@ -56,7 +56,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         metavar="NAME",
         type=one_of(*ENGINES),
-        default="spark",
         help="spark (default); memory: one process, quicker for small histories; or auto: by size",
     )
     parser.add_argument("--causal", action="store_true", help="check causal order, too")
@@ -81,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         require_writable(args.draw, "--draw")
         if not args.draw.endswith(".svg"):
             raise UsageError(f"--draw {args.draw}: the name must end in .svg")
-    engine = _chosen(args) if args.engine == "auto" else args.engine
+    engine = _chosen(args) if args.engine == "auto" else args.engine or "spark"
     found = _in_memory(args) if engine == "memory" else _on_spark(args)
     drawn = [] if args.draw is None else _draw(found, Path(args.draw))
     if args.json:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from ordercast.pipeline.following.verdicts import LiveVerdict
 
 FOLLOWING = ("dir", "context", "checkpoint", "every", "once", "figures", "window", "patience")
+_SPARK = "spark"
 _ONLY_WHOLE = ("causal", "runs", "draw", "violations")
+_ONE_PROCESS = "a cluster is followed by one process"
 _EVERY_FAR_S = 10.0  # between two looks at stores elsewhere: each look copies them whole
 
 
@@ -92,11 +94,16 @@ def _engine(args: argparse.Namespace) -> str:
         raise UsageError(f"{flag_of(needed)} needs --engine spark")
     if is_cluster(args):
         if needed is not None:
-            raise UsageError(f"{flag_of(needed)}: a cluster is followed by one process")
+            raise UsageError(f"{flag_of(needed)}: {_ONE_PROCESS}")
+        if args.engine == _SPARK:
+            raise UsageError(
+                f"--engine spark: {_ONE_PROCESS}; leave this out, or append the stores to a lake"
+                " ('ordercast export --append') and follow the lake"
+            )
         return "memory"
     if args.engine == "auto":
-        return "spark" if needed is not None or "://" in args.history else "memory"
-    return str(args.engine)
+        return _SPARK if needed is not None or "://" in args.history else "memory"
+    return str(args.engine or _SPARK)
 
 
 def is_cluster(args: argparse.Namespace) -> bool:

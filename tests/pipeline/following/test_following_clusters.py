@@ -75,5 +75,8 @@ def test_what_is_killed_between_lake_and_checkpoint_is_judged_by_the_next(tmp_pa
 
 def test_what_a_cluster_has_not_got_is_refused(said: Any, tmp_path: Path) -> None:
     assert said("--memory", "1g")[2].endswith("--memory: a cluster is followed by one process\n")
+    code, found, err = said("--engine", "spark")
+    assert (code, found, err.count("\n")) == (2, [], 1)
+    assert "--engine spark: a cluster is followed by one process; leave this out, or append" in err
     code = main(["audit", "--follow", str(tmp_path), "--dir", str(tmp_path)])
     assert code == 2

@@ -157,6 +157,49 @@ async def test_a_site_that_is_killed_is_waited_for(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_where_spark_does_not_say_where_a_batch_starts_a_new_query_keeps_its_limit(
+    tmp_path: Path,
+) -> None:
+    """As Spark calls below 4.2: it asks for the first end before it asks where the query begins,
+    and more may come in between. After a restart nobody knows how far the query is, so the first
+    end has no limit."""
+    async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:
+        await send(client, "a1", "b1", "a2", "b2", "a3")
+        while (await client.status())["settled"] < 5:
+            await asyncio.sleep(0.01)
+
+        def ends(starting: str, *, first: bool) -> list[Any]:
+            options = {"maxOffsetsPerTrigger": "2", "startingOffsets": starting}
+            reader = stream(**local(sites, sites="a", **options))
+            end = reader.latestOffset()
+            found = [reader.initialOffset() if first else None, end]
+            for _ in range(2):
+                if found[-2] is not None:
+                    reader.partitions(*found[-2:])
+                found.append(reader.latestOffset())
+            reader.stop()
+            return [None if each is None else each["a"][1] for each in found]
+
+        for starting, wanted in (
+            ("earliest", [0, 2, 4, 5]),
+            ('{"a": [1, 1]}', [1, 3, 5, 5]),
+            ("latest", [5, 5, 5, 5]),
+        ):
+            assert await asyncio.to_thread(ends, starting, first=True) == wanted
+            assert await asyncio.to_thread(ends, starting, first=False) == [None, 5, 5, 5]
+            await client.remove_reader("spark")
+        for limit in ({}, {"maxOffsetsPerTrigger": "2"}):
+            reader = stream(**local(sites, sites="a", startingOffsets="latest", **limit))
+            end = await asyncio.to_thread(reader.latestOffset)
+            await send(client, "a4")
+            while (status := await client.status())["settled"] < status["position"]:
+                await asyncio.sleep(0.01)
+            assert await asyncio.to_thread(reader.initialOffset) == end
+            await asyncio.to_thread(reader.stop)
+            await client.remove_reader("spark")
+
+
+@in_loop
 async def test_a_site_without_its_store_is_a_loss_of_data(tmp_path: Path) -> None:
     """Its positions begin anew, which no number tells: the reader is gone."""
     async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:

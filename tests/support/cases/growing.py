@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+from ordercast.history.lake_writer import opened_lake
 from ordercast.history.rows import Delivered, GroupRow, History, Meta, Sent
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, encode_meta, write_table
@@ -30,6 +31,27 @@ class GrowingHistory:
                 path = self.folder / name / f"part-{self._files:05}.parquet"
                 write_table(TABLES[name], rows, path)
         self._files += 1
+
+
+class GrowingTables:
+    """The same as a lake: `append` adds files to the folders of days."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._appends = 0
+        self.append(History())
+
+    def append(self, portion: History) -> None:
+        self._appends += 1
+        with opened_lake(self.folder, "any") as writer:
+            appended = writer.append()
+            for name, rows in portion.tables().items():
+                if rows:
+                    with appended.table(name) as table:
+                        for row in rows:
+                            table.append(row)
+            appended.finish(Meta())
+            appended.commit(str(self._appends).encode())
 
 
 def parts_of_history(seed: int) -> list[History]:

@@ -17,6 +17,7 @@ from support.harness.ports import free_ports
 _HOME = Path(pyspark.__file__).parent
 _HOST = "127.0.0.1"
 _START_S = 120
+_PYTHON = b"-m\0pyspark."  # in the command of a Python worker; that of a JVM names pyspark as well
 
 
 @dataclass
@@ -45,6 +46,22 @@ def programs_of(pid: int) -> list[str]:
             command = Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")[0].decode()
             found += [Path(command).name] if command else []
     return found
+
+
+def python_workers(pid: int) -> list[int]:
+    """The Python workers of Spark among all that a process has started, however far down."""
+    parents: dict[int, int] = {}
+    workers = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
+            parents[int(path.name)] = int(stat.rsplit(")", 1)[1].split()[1])
+            if _PYTHON in (path / "cmdline").read_bytes():
+                workers.add(int(path.name))
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted((found - {pid}) & workers)
 
 
 def kill(pids: Iterable[int]) -> int:

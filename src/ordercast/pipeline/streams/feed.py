@@ -29,6 +29,9 @@ class SiteFeed(Protocol):
     def first(self) -> Offsets:
         """For each site the place behind which the first readable delivery is."""
 
+    def unread(self) -> Offsets | None:
+        """The first places, if the query has surely read nothing yet. None: nobody knows."""
+
     def latest(self, start: Offsets) -> Offsets:
         """How far each site can be read. `start`: how far the query has read. A site is never below
         that, unless its positions began anew. Raises DataLoss."""

@@ -103,6 +103,9 @@ class HistoryFeed:
             found[site] = Offset(rollbacks.attempt_at(before), before)
         return found
 
+    def unread(self) -> None:
+        """A history does not know its readers."""
+
     def latest(self, start: Offsets) -> Offsets:
         contents = self._contents()
         found = dict(start)

@@ -8,7 +8,15 @@ readers stay where they are. A batch query reads without a name, so nothing is k
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple, TypeVar
 
@@ -88,6 +96,10 @@ class NodesFeed:
     def first(self) -> Offsets:
         return self._call(self._first())
 
+    def unread(self) -> Offsets | None:
+        """A query has read nothing before its reader is made. Makes none."""
+        return self._call(self._unread())
+
     def latest(self, start: Offsets) -> Offsets:
         return self._call(self._latest(start))
 
@@ -159,15 +171,16 @@ class NodesFeed:
 
     async def _first(self) -> Offsets:
         await self._enter()
-        found = {}
-        for site, client in self._clients.items():
-            if self._named:
-                position = await self._reader_at(client)
-            else:
-                position = await self._kept_before(client)
-            rolled = _rollbacks_of(await client.status())
-            found[site] = Offset(rolled.attempt_at(position), position)
-        return found
+        read = self._reader_at if self._named else self._kept_before
+        return {site: await _placed(client, read) for site, client in self._clients.items()}
+
+    async def _unread(self) -> Offsets | None:
+        await self._enter()
+        for client in self._clients.values():
+            if self._options.reader in (await client.status())["readers"]:
+                return None
+        kept = self._kept_before
+        return {site: await _placed(client, kept) for site, client in self._clients.items()}
 
     async def _ask_rollbacks(self) -> None:
         await self._enter()
@@ -357,6 +370,11 @@ class _Range:
             why = "they are no longer kept" if last else "positions began anew"
             raise lost(self._span.site, first, last, why)
         self._rows.add_gap(first, last)
+
+
+async def _placed(client: Client, position_of: Callable[[Client], Awaitable[int]]) -> Offset:
+    position = await position_of(client)
+    return Offset(_rollbacks_of(await client.status()).attempt_at(position), position)
 
 
 def _rollbacks_of(status: Mapping[str, Any]) -> Rollbacks:

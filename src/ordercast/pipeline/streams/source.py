@@ -1,7 +1,8 @@
 """The source, as Spark calls it: readers of a batch and of a stream over a feed.
 
 Below Spark 4.2 a source in Python is not told where a batch starts when its end is asked for: the
-reader then keeps the limit by itself, from the end that it has told last.
+reader then keeps the limit by itself, from the end that it has told last, or where a new query
+begins. docs/streams.md says when neither is known.
 """
 
 from collections.abc import Iterator
@@ -101,14 +102,13 @@ def read_partition(
     return read_stores_span(options, span)
 
 
-def chosen(feed: SiteFeed, wanted: str | Offsets) -> Offsets:
+def chosen(feed: SiteFeed, wanted: str | Offsets, first: Offsets) -> Offsets:
     """Offsets as an option names them. Sites that JSON does not name are read from the first."""
     if wanted == EARLIEST:
-        return feed.first()
+        return first
     if wanted == LATEST:
         return feed.latest({})
     assert isinstance(wanted, dict)
-    first = feed.first()
     return {site: wanted.get(site, offset) for site, offset in first.items()}
 
 
@@ -122,8 +122,9 @@ class BatchReader(DataSourceReader):
         """Also where there is nothing to read: Spark takes an empty list for one partition."""
         feed = feed_of(self.options, named=False)
         try:
-            start = chosen(feed, self.options.starting)
-            end = chosen(feed, self.options.ending)
+            first = feed.first()
+            start = chosen(feed, self.options.starting, first)
+            end = chosen(feed, self.options.ending, first)
             both = {site: end[site] for site in start if site in end}
             end = {site: to for site, to in both.items() if to.position > start[site].position}
             found: list[InputPartition] = []
@@ -146,6 +147,7 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._feed: SiteFeed | None = None
+        self._begun: Offsets | None = None  # where a new query begins, if that is asked for late
         self._told: Offsets | None = None  # the end that was told last, where Spark has no limits
         self._target: Offsets | None = None  # of a query that reads what is there, and ends
         self._done: Offsets | None = None  # the end of the last batch that is done
@@ -161,10 +163,11 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         first = self.feed.first()  # also makes the reader, so that nothing is forgotten from now on
-        wanted = self.options.starting
-        start = first if wanted == EARLIEST else chosen(self.feed, wanted)
-        self._told = start
-        return as_json(start)
+        begun = self._begun
+        if begun is None and self.options.starting == LATEST:
+            begun = self._told  # more may have come since that end was told
+        self._told = begun or chosen(self.feed, self.options.starting, first)
+        return as_json(self._told)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         most = self.options.most_positions
@@ -173,14 +176,22 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        begin = self._told if start is None else offsets_from(start, "offset")
+        read = self._told if start is None else offsets_from(start, "offset")
         most = self.options.most_positions if limit is None else getattr(limit, "max_rows", None)
-        end = self._latest(begin or {})
+        begin = self._unread() if read is None and most is not None else read
+        end = self._latest(read or {})
         if most is not None and begin is not None:
             told = _told(self.feed, self.options, begin, end)
             end = limited(gone_back(begin, told), end, most)
         self._told = end
         return as_json(end)
+
+    def _unread(self) -> Offsets | None:
+        """Where the query begins, if it is surely new: Spark asks for that after the first end."""
+        first = self.feed.unread()
+        if first is not None:
+            self._begun = chosen(self.feed, self.options.starting, first)
+        return self._begun
 
     def _latest(self, begin: Offsets) -> Offsets:
         end = self.feed.latest(begin)

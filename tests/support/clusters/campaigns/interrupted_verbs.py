@@ -1,5 +1,6 @@
 """Verbs of the pipeline on Spark, as processes that get a signal at any moment: with a JVM of their
-own, or as a client of a Spark Connect server.
+own, on a standalone cluster whose executors get our package, or as a client of a Spark Connect
+server.
 
 One line, exit code 130, no temporary folder, no page of Python or Java.
 """
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import venv
 from collections import Counter
 from pathlib import Path
 
@@ -18,8 +20,9 @@ from ordercast.pipeline.session import open_session
 from support.cases.fuzz import right_history
 from support.cases.growing import GrowingHistory
 from support.harness.ports import free_ports
+from support.harness.spark_cluster import spark_cluster
 
-VERBS = ("audit", "sweep", "reproduce", "follow", "figures", "connect", "demo")
+VERBS = ("audit", "sweep", "reproduce", "follow", "figures", "connect", "cluster", "demo")
 LONGEST_S = 25.0  # after the start of the verb
 _SPEC = """
 [sweep]
@@ -40,6 +43,8 @@ _QUIET = re.compile(r"starting Spark|what is done is kept in | *\d+\.\d s  ")  #
 def run_interrupted(chance: random.Random, folder: Path) -> tuple[list[str], Counter[str]]:
     """What is wrong, and what was interrupted."""
     verb = chance.choice(VERBS)
+    if verb == "cluster":
+        return on_cluster(chance, folder)
     if verb != "connect":
         return interrupted(verb, [], chance, folder)
     port = free_ports(1)[0]
@@ -53,15 +58,36 @@ def run_interrupted(chance: random.Random, folder: Path) -> tuple[list[str], Cou
         return interrupted(verb, ["--remote", f"sc://127.0.0.1:{port}"], chance, folder)
 
 
+def on_cluster(chance: random.Random, folder: Path) -> tuple[list[str], Counter[str]]:
+    """A verb that ships package and dependencies to workers whose Python has neither, asks one of
+    them, and works there. In some cases it must first make the archives."""
+    venv.create(folder / "bare", symlinks=True)
+    verb = chance.choice(("audit", "sweep", "reproduce", "follow", "figures"))
+    cache = folder / "cache" if chance.random() < 0.3 else None
+    with spark_cluster(folder, 2, programs=folder / "bare" / "bin") as cluster:
+        words = ["--master", cluster.master, "--memory", "512m", "--conf",
+                 "spark.executor.memory=512m", "spark.driver.host=127.0.0.1"]  # fmt: skip
+        wrong, counts = interrupted(verb, words, chance, folder, cache)
+    if cache is not None and (drafts := list(cache.rglob("*.tmp"))):
+        wrong.append(f"{verb}: leaves {drafts[0].name} in the cache")
+    return wrong, Counter({f"on a cluster: {name}": n for name, n in counts.items()})
+
+
 def interrupted(
-    verb: str, remote: list[str], chance: random.Random, folder: Path
+    verb: str,
+    remote: list[str],
+    chance: random.Random,
+    folder: Path,
+    cache: Path | None = None,
 ) -> tuple[list[str], Counter[str]]:
-    """One verb; `remote`: words that name a Connect server."""
+    """One verb; `remote`: words that name a Connect server or a cluster. `cache`: the user's."""
     number = chance.choice((signal.SIGINT, signal.SIGTERM))
     scratch = folder / "scratch"
     scratch.mkdir()
     delay = chance.uniform(0.5, LONGEST_S)
     environment = {name: text for name, text in os.environ.items() if "SPARK" not in name}
+    if cache is not None:
+        environment["XDG_CACHE_HOME"] = str(cache)
     with subprocess.Popen(
         [sys.executable, "-m", "ordercast.cli", *_words(verb, remote, chance, folder)],
         env={**environment, "TMPDIR": str(scratch)}, stdout=subprocess.PIPE,

@@ -1,8 +1,9 @@
-"""A query of Spark from one group to another, whose driver, executors, Python workers and daemons
-are killed.
+"""Two queries of Spark whose driver, executors, Python workers and daemons are killed: from one
+group to another, and all that three sites deliver into files.
 
 All are real processes. In the end both members of the second group must have delivered the even
-numbers of the first, each once, in order.
+numbers of the first, each once, in order; and the files must have all deliveries of each site, each
+once, in the order of the site.
 """
 
 import asyncio
@@ -28,27 +29,29 @@ from support.clusters.campaigns.reader_kills import log_of
 from support.clusters.node_processes import NodeProcesses
 from support.clusters.processes import ROOT, write_cluster
 from support.harness import loops
-from support.harness.spark_cluster import SparkCluster, family, spark_cluster
+from support.harness.spark_cluster import SparkCluster, family, python_workers, spark_cluster
+from support.judges.kept_rows import judge_kept, judge_sent, kept_rows
+from support.programs.stream_query import KEEPING, ROWS, SENDING
 
 PROGRAM = ROOT / "tests" / "support" / "programs" / "stream_query.py"
 GROUPS = {"alpha": ["a", "b"], "gamma": ["b", "c"]}
 PATIENCE_S = 120.0
 EXECUTOR = "an executor"
-_PYTHON = b"-m\0pyspark."  # in the command of a Python worker; that of a JVM names pyspark as well
-AHEAD = 3_000  # positions that the sender may be before the query
+AHEAD = 30_000  # positions that the sender may be before a query
 
 
 @dataclass(frozen=True)
 class StreamCase:
     """`kills`: of what, one after another; where executors are among them, the query runs on two
-    workers of a standalone cluster. `batches`: how many of Spark's must be done between two kills,
-    at most. `most`: messages of one batch of the sender; ranges of the source end within them."""
+    workers of a standalone cluster. `batches`: how many of both queries must be done between two
+    kills, at most. `most`: messages of one batch of the sender; ranges of the source end within
+    them."""
 
     seed: int
     kills: tuple[str, ...]
-    batches: int = 3
+    batches: int = 6
     most: int = 500
-    per_s: float = 300.0  # messages
+    per_s: float = 2_500.0  # messages, as long as the queries keep up
 
 
 @dataclass
@@ -63,8 +66,8 @@ class _Query:
     def __init__(
         self, folder: Path, file: Path, stores: Path, cluster: SparkCluster | None
     ) -> None:
-        self.checkpoint = folder / "checkpoint"
-        self.words = [str(file), str(stores), str(self.checkpoint)]
+        self.folder = folder / "queries"
+        self.words = [str(file), str(stores), str(self.folder)]
         self._cluster = cluster
         self._log = folder / "query.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -93,7 +96,7 @@ class _Query:
         roots = [self._process.pid]
         if self._cluster is not None:
             roots = [worker.pid for worker in self._cluster.workers]
-        workers = [pid for root in roots for pid, words in _below(root) if _PYTHON in words]
+        workers = [pid for root in roots for pid in python_workers(root)]
         if not workers:
             return False
         with suppress(ProcessLookupError):
@@ -121,46 +124,34 @@ class _Query:
         return [f"the query ended with {code}: {self.log()}"] if code else []
 
     def done(self) -> int:
-        """How many batches are done."""
-        commits = self.checkpoint / "commits"
-        return sum(path.name.isdecimal() for path in commits.glob("*"))
+        """How many batches both queries together have done."""
+        return sum(len(self._numbered(name, "commits")) for name in (SENDING, KEEPING))
 
     def position(self) -> int:
-        """Up to which position of its site the last batch goes that was begun."""
-        begun = [path for path in (self.checkpoint / "offsets").glob("*") if path.name.isdecimal()]
+        """Up to which position of b the batches go that both queries have begun."""
+        return min(self._position(name) for name in (SENDING, KEEPING))
+
+    def _position(self, name: str) -> int:
+        begun = self._numbered(name, "offsets")
         if not begun:
             return 0
-        last = max(begun, key=lambda path: int(path.name)).read_text(encoding="utf-8")
-        offset = last.splitlines()[-1:]
+        offset = begun[-1].read_text(encoding="utf-8").splitlines()[-1:]
         return int(json.loads(offset[0])["b"][1]) if offset and offset[0] != "-" else 0
 
     def forget_the_last(self) -> None:
-        """Delete the last commit of the checkpoint: Spark runs that batch again."""
-        commits = [
-            path for path in (self.checkpoint / "commits").glob("*") if path.name.isdecimal()
-        ]
-        if commits:
-            last = max(commits, key=lambda path: int(path.name))
-            last.unlink()
-            last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+        """Delete the last commit of each checkpoint: Spark runs these batches again."""
+        for name in (SENDING, KEEPING):
+            for last in self._numbered(name, "commits")[-1:]:
+                last.unlink()
+                last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+    def _numbered(self, name: str, kind: str) -> list[Path]:
+        """The files of a checkpoint, by their numbers."""
+        files = (self.folder / name / kind).glob("*")
+        return sorted((path for path in files if path.name.isdecimal()), key=lambda p: int(p.name))
 
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
-
-
-def _below(root: int) -> list[tuple[int, bytes]]:
-    """The processes that descend from one, and their command lines."""
-    parents: dict[int, int] = {}
-    words: dict[int, bytes] = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            stat = (path / "stat").read_text(encoding="utf-8", errors="replace")
-            parents[int(path.name)] = int(stat.rsplit(")", 1)[1].split()[1])
-            words[int(path.name)] = (path / "cmdline").read_bytes()
-    found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return [(pid, words.get(pid, b"")) for pid in sorted(found - {root})]
 
 
 @contextmanager
@@ -192,24 +183,19 @@ def run_stream(
         query.forget_the_last()
         words = [*query.words, "finish"]
         found.wrong += query.finish() if finish is None else finish(words)
-        found.counts["batches"] = query.done()
+        found.counts["batches of both queries"] = query.done()
         found.wrong += daemons.stop()
     if not found.wrong:
         sent = found.counts["sent"]
         wanted = [str(n) for n in range(1, sent + 1) if n % 2 == 0]
+        logs = {site: log_of(daemons.stores / f"{site}.db") for site in "abc"}
         for site in "bc":
-            log = log_of(daemons.stores / f"{site}.db")
-            found.wrong += judge(site, wanted, [text for _, group, text in log if group == "gamma"])
+            got = [text for _, group, text in logs[site] if group == "gamma"]
+            found.wrong += judge_sent(site, wanted, got)
+        kept = kept_rows(query.folder / ROWS)
+        found.wrong += judge_kept(logs, kept)
+        found.counts["rows kept"] = sum(map(len, kept.values()))
     return found
-
-
-def judge(site: str, wanted: list[str], got: list[str]) -> list[str]:
-    if got == wanted:
-        return []
-    twice = [text for text, count in Counter(got).items() if count > 1]
-    lost = sorted(set(wanted) - set(got), key=int)
-    what = f"twice {twice[:5]}" if twice else f"lost {lost[:5]}" if lost else "another order"
-    return [f"site {site}: {len(got)} of {len(wanted)}: {what}"]
 
 
 async def _campaign(
@@ -280,6 +266,7 @@ async def _send(
     """Numbers, as a producer, in batches of 1 to `most`: its own daemon is killed, too."""
     chance = random.Random(f"sizes {case.seed}")
     number, sent, receipt = 1, 1, await _first(client)
+    began = time.monotonic()
     while not over.is_set():
         number += 1
         size = chance.choice((1, chance.randint(1, case.most)))
@@ -291,4 +278,5 @@ async def _send(
         await asyncio.sleep(size / case.per_s)
     found.counts["sent"] = sent
     found.counts["sent in batches"] = number
+    found.counts["seconds of sending"] = round(time.monotonic() - began)
     await receipt.stable()
