@@ -10,6 +10,7 @@ from typing import Final
 
 from ordercast.model.errors import FrameError
 
+BYGONE: Final = "bygone"
 CORES: Final = "cores"
 GRANTS: Final = "grants"
 HEADERS: Final = "headers"
@@ -22,6 +23,7 @@ PRODUCERS: Final = "producers"
 REPEATS: Final = "repeats"
 
 FEATURES: Final[dict[str, str]] = {
+    BYGONE: "of a retired site's streams the layout keeps two numbers",
     CORES: "the protocol hybrid:N, with a core of N sites",
     GRANTS: "grants and revoked certificates in the voters' log; who asks for a change",
     HEADERS: "messages have headers, the time of sending, and the groups they are addressed to",

@@ -23,6 +23,7 @@ from ordercast.model.epochs import (
     RemoveGroup,
     RetireSite,
 )
+from ordercast.model.features import known_features
 from ordercast.model.options import MILLISECOND, SECOND
 from support.worlds.epochs import World, build
 
@@ -102,7 +103,7 @@ def layout_with(**lasts: int) -> Layout:
     layout = first_layout("abcd", "a", groups, "greedy", "propagation", build)
     told = {("a", 1, "@" + name): seq for name, seq in lasts.items()}
     told |= {("c", 1, "@x"): 9, ("a", 1, "g"): 4}
-    return Layout(**{**{f: getattr(layout, f) for f in layout.__slots__}, "lasts": told})
+    return replace(layout, lasts=told, features=known_features())
 
 
 def ended(layout: Layout, *told: tuple[str, int, str, int], edit: Any = None) -> Layout:
@@ -184,10 +185,22 @@ def test_of_a_retired_site_only_what_its_last_epoch_tells_is_kept() -> None:
 
 
 @pytest.mark.usefixtures("none")
+@pytest.mark.parametrize("flush", [False, True])
+def test_entries_of_retired_sites_are_kept_until_all_sites_can_fold_them(flush: bool) -> None:
+    layout = replace(layout_with(y=7), features=(), voters=("b",))
+    if flush:
+        layout = fold(fold(layout, Flush(("a",), ()), build), Open(1, (), ()), build)
+    layout = ended(layout, edit=RetireSite("a"))
+    layout = ended(replace(layout, look_at=0, outcomes={}), edit=LeaveGroup("h", "c"))
+    assert layout.bygone == {}
+    assert layout.last_seq("a", 1, "@y") == 7
+
+
+@pytest.mark.usefixtures("none")
 def test_generations_of_retired_sites_leave_two_numbers_each() -> None:
-    layout = first_layout(
-        "abcd", "d", {"g": ("a", "b"), "h": ("c", "d")}, "greedy", "propagation", build
-    )
+    groups = {"g": ("a", "b"), "h": ("c", "d")}
+    layout = first_layout("abcd", "d", groups, "greedy", "propagation", build)
+    layout = replace(layout, features=known_features())
 
     def change(*edits: Any, told: Any = ()) -> None:
         nonlocal layout

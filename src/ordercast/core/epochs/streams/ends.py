@@ -14,6 +14,7 @@ from ordercast.core.clients import remembered_clients
 from ordercast.core.epochs.layout import Layout, Stream
 from ordercast.core.ids import remembered
 from ordercast.model.epochs import EndPart, Finish, Open, is_mark
+from ordercast.model.features import BYGONE
 from ordercast.model.groups import Site
 from ordercast.model.implicit import is_implicit
 from ordercast.model.limits import PARTS
@@ -88,20 +89,24 @@ def with_streams(
         return layout
     roster, groups = layout.roster, layout.groups
     floors, bygone, kept = dict(layout.floors), dict(layout.bygone), dict[Stream, int]()
+    folds = BYGONE in layout.features  # sites without it keep the entries of retired sites
     for at in layout.floors if flush else ():
         if at[1] < roster.get(at[0], 0):  # those stores are lost, and nobody takes what is of them
-            bygone[at] = max(floors.pop(at), bygone.get(at, 0))
+            seq = floors.pop(at)
+            if folds:
+                bygone[at] = max(seq, bygone.get(at, 0))
     for stream, seq in lasts.items():
         origin, incarnation, group = stream
         if flush and incarnation < roster.get(origin, 0):
-            bygone[origin, incarnation] = max(seq, bygone.get((origin, incarnation), 0))
+            if folds:
+                bygone[origin, incarnation] = max(seq, bygone.get((origin, incarnation), 0))
             continue
         stays = origin in roster or is_mark(origin)
         if stream in told or (stays and group in groups):
             kept[stream] = seq
         elif heard.get(origin) == incarnation:
             floors[origin, incarnation] = max(seq, floors.get((origin, incarnation), 0))
-        elif stays or origin in retired:
+        elif stays or origin in retired or not folds:
             kept[stream] = seq
         else:  # it was retired by an earlier end, and may never come to ask
             bygone[origin, incarnation] = max(seq, bygone.get((origin, incarnation), 0))
