@@ -172,7 +172,7 @@ async def test_where_spark_does_not_say_where_a_batch_starts_a_new_query_keeps_i
             options = {"maxOffsetsPerTrigger": "2", "startingOffsets": starting}
             reader = stream(**local(sites, sites="a", **options))
             end = reader.latestOffset()
-            found = [reader.initialOffset() if first else None, end]
+            found: list[Any] = [reader.initialOffset() if first else None, end]
             for _ in range(2):
                 if found[-2] is not None:
                     reader.partitions(*found[-2:])
