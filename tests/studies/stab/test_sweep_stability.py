@@ -271,6 +271,42 @@ def test_what_is_printed_stands_beside_what_is_measured() -> None:
     assert [star for star in stars if star] == [[70, 2_100], [35, 500]]
 
 
+def test_what_is_printed_of_round_trips_stands_in_figure_10() -> None:
+    """Stars at 70 and 35 times the structured protocol's time; rings in proportion to the hops."""
+    trees = {597: "b=4,p=5,z=1", 853: "b=4,p=5,z=2", 1_365: "b=4,p=5,z=4"}
+    rows = [
+        ResultRow({"members": n, "protocol": p, "tree": t}, "rtt_ms", n / 100, None, 1)
+        for n, t in trees.items() for p in PROTOCOLS
+    ]  # fmt: skip
+    with style():
+        panels = CATALOGUE["stab-figure10"].draw(Results.of(rows)).axes
+        small = CATALOGUE["stab-figure10"].draw(Results.of(rows[: 2 * len(PROTOCOLS)])).axes
+    stars = [[y for line in ax.lines if line.get_marker() == "*" for y in heights(line)]
+             for ax in panels]  # fmt: skip
+    assert stars == [[pytest.approx(700)], [], [pytest.approx(350)]]
+    assert not [line for ax in small for line in ax.lines if line.get_marker() == "*"]
+    shapes = [parse_tree(tree) for tree in trees.values()]
+    hops = [train_hops(shape) for shape in shapes]
+    assert rings(panels[0]) == rings(panels[1]) == {}
+    assert rings(panels[2]) == {
+        COLOURS["train"]: pytest.approx([5.97 * each / hops[0] for each in hops]),
+        COLOURS["s_train"]: [5.97] * 3,  # p(2(b − 1) + 1) = 35 hops on each
+    }
+
+
+def test_the_printed_queue_of_1_stands_in_figure_8() -> None:
+    rows = [
+        ResultRow({"members": n, "protocol": p}, where, 3.0, None, 1)
+        for p in PROTOCOLS for n in (47, 202) for where in ("queue_link", "queue_cpu")
+    ]  # fmt: skip
+    with style():
+        panels = CATALOGUE["stab-figure8"].draw(Results.of(rows)).axes
+    for ax in panels:
+        (printed,) = [line for line in ax.lines if str(line.get_label()).startswith("printed")]
+        assert heights(printed) == [1, 1]
+        assert printed.get_label() == "printed: 1 for train, s_coordp, s_train"
+
+
 def rings(ax: Any) -> dict[str, list[float]]:
     """By the colour, of which each protocol has its own."""
     found = [line for line in ax.lines if line.get_markersize() == 10 and len(line.get_ydata())]

@@ -109,7 +109,14 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
     assert [finding.verdict for finding in found] == [AGREES, AGREES, AGREES, PARTLY, AGREES]
     assert all(name.replace("_", " ") in found[0].measured for name in PROTOCOLS_OF_SWAP)
     with style():
-        assert len(CATALOGUE["swap-latency"].draw(latency).axes) == 6
+        panels = CATALOGUE["swap-latency"].draw(latency).axes
+        assert len(panels) == 6
+        for ax, shape in zip(panels, SHAPES, strict=False):  # the printed bound stands above arrow
+            lines = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+            bound, far = (lines[name] for name in ("its printed bound: the diameter",
+                                                   "arrow: the longest way"))  # fmt: skip
+            assert shape == RANDOM or set(bound) == {4 if shape == BINARY else 6}
+            assert all(way <= most for way, most in zip(far, bound, strict=True))
         assert len(CATALOGUE["swap-locality"].draw(locality).axes) == 2
 
 

@@ -1,6 +1,8 @@
 """The figures of [STAB], from results alone."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import log
 from typing import TYPE_CHECKING, Any
 
 from ordercast.core.stability.protocols import PROTOCOLS
@@ -18,7 +20,9 @@ from ordercast.studies.figures import (
 )
 from ordercast.studies.reproduction import Spot, curve, values
 from ordercast.studies.stab.printed_values import (
+    HOPS_OF_THE_LAST_ACK,
     KINDS_ON_HOPS,
+    LONGEST_QUEUE,
     MESSAGES_ON_HOPS,
     PROCESSED_BY_THE_FIRST,
     RATIOS,
@@ -152,11 +156,16 @@ def messages_figure(results: Results) -> "Figure":
 
 
 def pairs_figure(
-    measure: str, unit: str, what: str, printed: Mapping[str, Formula] | None = None
+    measure: str,
+    unit: str,
+    what: str,
+    printed: Mapping[str, Formula] | None = None,
+    said: Callable[["Axes", Results, tuple[str, str]], None] | None = None,
 ) -> Draw:
     """Figures 7 and 10: a basic protocol and the structured one that belongs to it. Where there are
     random trees, a second row has each of them beside the complete tree of its size: on the axes of
-    the first, most lie on the line. `printed`: formulas of the paper, drawn as rings."""
+    the first, most lie on the line. `printed`: formulas of the paper, drawn as rings. `said`: draws
+    what else the paper says about a pair."""
 
     def draw_pairs(results: Results) -> "Figure":
         drawn = bool(random_spots(results, measure, "coordp"))
@@ -168,6 +177,8 @@ def pairs_figure(
                     draw_printed(ax, by_formula(results, printed[protocol]), protocol)
             if printed is not None and letter == "A":
                 _name_rings(ax)
+            if said is not None:
+                said(ax, results, pair)
             title(ax, f"({letter}) {what}: {pair[0]} and {pair[1]}")
             label(ax, "members", unit)
             _log_log(ax)  # the structured one would lie on a linear axis
@@ -184,6 +195,41 @@ def pairs_figure(
         return figure
 
     return draw_pairs
+
+
+def draw_said_of_round_trips(ax: "Axes", results: Results, pair: tuple[str, str]) -> None:
+    """§5.4.2: stars at the printed ratio above the structured protocol's curve, and rings in
+    proportion to the printed hops, through the measured time of the smallest tree."""
+    basic, structured = pair
+    below = complete(results, "rtt_ms", structured)
+    for ratio in RATIOS:
+        at = _between(below, ratio.members)
+        if (ratio.basic, ratio.structured) == pair and at is not None:
+            draw_line(
+                ax, [Spot(ratio.members, ratio.times * at, 0.0)], ls="none", marker="*", ms=14,
+                mfc="none", mew=1.2, color=COLOURS[basic],
+                label=f"printed: {ratio.times:g} × {structured}",
+            )  # fmt: skip
+    told = [protocol for protocol in pair if protocol in HOPS_OF_THE_LAST_ACK]
+    for protocol in told:
+        measured = complete(results, "rtt_ms", protocol)
+        hops = by_formula(results, HOPS_OF_THE_LAST_ACK[protocol])
+        if hops:
+            draw_printed(ax, _scaled(hops, measured[0].y / hops[0].y), protocol)
+    if told:
+        ax.plot(
+            [], [], ls="none", marker="o", ms=10, mfc="none", color=GREY,
+            label="ring: in proportion to printed hops",
+        )  # fmt: skip
+
+
+def _between(spots: Sequence[Spot], x: float) -> float | None:
+    """At `x`, by a straight line on logarithmic axes; none outside the curve."""
+    for one, other in pairwise(spots):
+        if one.x <= x <= other.x:
+            share = log(x / one.x) / log(other.x / one.x)
+            return float(one.y * (other.y / one.y) ** share)
+    return None
 
 
 def _draw_against_complete(ax: "Axes", results: Results, measure: str, protocol: str) -> None:
@@ -208,6 +254,10 @@ def queues_figure(results: Results) -> "Figure":
         for protocol in PROTOCOLS:
             spots = complete(results, measure, protocol)
             draw(ax, spots, protocol)
+        for printed in sorted(set(LONGEST_QUEUE.values())):
+            flat = [p for p in PROTOCOLS if LONGEST_QUEUE.get(p) == printed]
+            told = f"printed: {printed} for {', '.join(flat)}"
+            ax.axhline(printed, color=GREY, lw=5, alpha=0.35, zorder=0, label=told)
         title(ax, f"Longest queue {what}")
         label(ax, "members", "messages, with the one in service")
     for ax in axes:

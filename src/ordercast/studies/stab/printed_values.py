@@ -1,4 +1,4 @@
-"""What [STAB] prints: the formulas of Tables 1 and 4, and §5.4.2's ratios of round trips."""
+"""What [STAB] prints: the formulas of Tables 1 and 4, §5.4.1's queues and §5.4.2's round trips."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -87,3 +87,13 @@ KINDS_ON_HOPS: Mapping[str, Mapping[str, Formula]] = {
              "s_coordp": _multicast, "s_train": _multicast},
 }  # fmt: skip
 """Table 4, by kind of message and protocol. It gives Train a START (errata STAB-3)."""
+
+
+HOPS_OF_THE_LAST_ACK: Mapping[str, Formula] = {
+    "train": train_hops,
+    "s_train": lambda s: s.p * (2 * (s.b - 1) + 1),
+}
+"""§5.4.2: H_d = F_d and H_h. The round trip is said to be proportional to them."""
+
+LONGEST_QUEUE: Mapping[str, int] = {"train": 1, "s_coordp": 1, "s_train": 1}
+"""§5.4.1, on trees of any size."""

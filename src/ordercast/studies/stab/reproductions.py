@@ -147,7 +147,9 @@ REPRODUCTIONS = (
         points=runs.with_random_trees,
         repeats=_once,
         measures=("rtt_ms", "slowest_rtt_ms"),
-        draw=figures.pairs_figure("rtt_ms", "round-trip time, ms", "round trip"),
+        draw=figures.pairs_figure(
+            "rtt_ms", "round-trip time, ms", "round trip", said=figures.draw_said_of_round_trips
+        ),
         find=findings.pairs_findings,
     ),
     Reproduction(

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from ordercast.pipeline.sweeps.results import Results
 from ordercast.plan.colours import PALETTE
 from ordercast.studies.figures import (
+    GREY,
     MARKERS,
     draw_curve,
+    draw_line,
     label,
     legend,
     legend_above,
@@ -18,6 +20,7 @@ from ordercast.studies.reproduction import Spot, curve, values
 from ordercast.studies.swap.runs import LIST, ONE, PROTOCOLS_OF_SWAP, SHAPES, TURNS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LOOKS = {
@@ -47,6 +50,8 @@ def latency_figure(results: Results) -> "Figure":
                 colour, line = LOOKS[protocol]
                 spots = curve(results, "requests", measure, shape=shape, protocol=protocol)
                 draw_curve(ax, spots, NAMES[protocol], colour, _MARKS[protocol], line)
+            if not row:
+                _draw_bound(ax, results, shape)
             log_axis(ax, "x", values(results, "requests"))
             if shape == LIST:  # counting takes a hundred times as long there
                 log_axis(ax, "y")
@@ -54,8 +59,16 @@ def latency_figure(results: Results) -> "Figure":
                 ax.set_ylim(bottom=0)
             title(ax, f"{shape} tree of {values(results, 'sites')[0]}: {name}")
             label(ax, "requests at once" if row else "", "" if column else "hops, mean")
-    legend_above(figure, axes[0], columns=6)
+    legend_above(figure, axes[0], columns=4)
     return figure
+
+
+def _draw_bound(ax: "Axes", results: Results, shape: str) -> None:
+    """The paper's bound for arrow, and how far its requests go."""
+    longest = curve(results, "requests", "links_max", shape=shape, protocol="arrow")
+    wide = curve(results, "requests", "diameter", shape=shape)
+    draw_line(ax, longest, color=LOOKS["arrow"][0], ls=":", lw=1.6, label="arrow: the longest way")
+    draw_line(ax, wide, color=GREY, ls="--", lw=1.6, label="its printed bound: the diameter")
 
 
 def locality_figure(results: Results) -> "Figure":
