@@ -14,7 +14,7 @@ from ordercast.model.errors import ConfigError
 from support.cases.faults import any_history, broken_history
 from support.cases.fuzz import noise, right_history
 from support.cases.portions import anyhow, in_order, joined
-from support.judges.live import Followed, follow_portions
+from support.judges.live import Followed, count_portions, follow_portions
 
 HISTORIES = 200  # as many as one likes in the soak campaign `live_audit`
 
@@ -36,6 +36,18 @@ def test_any_history_has_the_same_verdict_or_says_that_it_may_not(portions: Any)
         assert found.wrong == [], f"seed {seed}"
         exact += not found.inexact
     assert exact > 0.93 * HISTORIES
+
+
+@pytest.mark.parametrize("portions", [in_order, anyhow])
+def test_without_patience_counts_are_right_or_said_to_be_inexact(portions: Any) -> None:
+    """Also after some of them were said to be inexact: those that were not are right."""
+    inexact = 0
+    for seed in (*range(HISTORIES), 828, 1_366):  # a base among repeats; a rollback of one of two
+        rng = random.Random(seed)
+        found = count_portions(rng, portions(rng, any_history(seed)))
+        assert found.wrong == [], f"seed {seed}"
+        inexact += found.inexact
+    assert inexact > 0.1 * HISTORIES
 
 
 def test_every_violation_is_exact_as_long_as_it_is_in_the_window() -> None:
@@ -171,6 +183,32 @@ def test_requests_are_remembered_after_their_messages_are_condensed() -> None:
     assert report.checks["resent"] == 1
     shown = report.as_json()["witnesses"]["resent"]
     assert shown == {**asked, "messages": [["a", 1, "g", 1], ["a", 1, "g", 2]]}
+
+
+def test_a_send_that_comes_after_its_message_is_condensed_still_counts_as_resent() -> None:
+    """No patience: what nobody sent is condensed. Its send, when it comes, is of a request that
+    another message has, too."""
+    asked = {"client": "c1", "request": 7, "part": 0}
+    live = LiveAudit(patience=0)
+    live.add(History(groups=group("a"), deliveries=site_rows("a", [("a", 1)])))
+    assert live.held == 0
+    late = [msgspec.structs.replace(row, **asked) for row in sends([("a", 1), ("a", 2)])]
+    assert live.add(History(sent=late)).checks["resent"] == 1
+    assert live.add(History(deliveries=site_rows("a", [("a", 2)], 2))).checks["resent"] == 1
+    report = live.add(History())
+    assert report.checks["resent"] == 1
+    assert report.as_json()["witnesses"]["resent"]["messages"] == [
+        ["a", 1, "g", 1], ["a", 1, "g", 2],
+    ]  # fmt: skip
+
+
+def test_a_late_row_without_patience_makes_agreement_inexact() -> None:
+    """It is below rows that are condensed, and what a site lacks may be due again."""
+    live = LiveAudit(patience=0)
+    first, later = site_rows("a", run_of(1, 1), 1), site_rows("a", run_of(2, 2), 2)
+    live.add(History(groups=group("a"), deliveries=later))
+    assert live.held == 0
+    assert "agreement" in live.add(History(deliveries=first)).as_json()["truncated"]
 
 
 def test_a_rollback_of_what_is_condensed_asks_for_the_history_to_be_read_again() -> None:

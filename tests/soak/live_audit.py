@@ -16,8 +16,13 @@ from tools.soak.campaign import Outcome
 def run(seed: int) -> Outcome:
     rng = random.Random(seed)
     history = any_history(seed)
-    portions = rng.choice((in_order, in_order, anyhow))(rng, history)
+    order = rng.choice((in_order, in_order, anyhow))
+    portions = order(rng, history)
     judge = rng.choice((follow_portions, follow_portions, count_portions))
     found = judge(rng, portions)
-    counters = {"histories": 1, "portions": len(portions), "inexact": int(found.inexact)}
+    kind = "without patience" if judge is count_portions else (
+        "rows in order" if order is in_order else "rows in any order"
+    )  # fmt: skip
+    counters = {"histories": 1, "portions": len(portions), kind: 1}
+    counters[f"inexact, {kind}"] = int(found.inexact)
     return Outcome(not found.wrong, counters, "; ".join(found.wrong))

@@ -6,7 +6,7 @@ sides. docs/follow.md has the argument.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -161,11 +161,14 @@ def condense(view: View, window: History, cut: Sequence[int]) -> History:
         if end:
             messages.update(site.numbers[:end])
             _condense_rows(view, number, end)
+    split = in_two_epochs(view)
     for message in sorted(messages & view.late):
+        if message in split:
+            before.split.add(view.messages[message])
         for number in view.deliverers[message]:  # not delivered there before
             before.foreign.add((view.sites[number].name, view.messages[message]))
     messages -= view.late
-    _condense_messages(view, sorted(messages))
+    _condense_messages(view, sorted(messages), split)
     dropped = _condense_dropped(view)
     gone = messages | dropped | view.late if view.late else messages | dropped
     numbers = {view.messages[n]: n for n in gone} if gone else {}
@@ -204,19 +207,23 @@ def _condense_rows(view: View, number: SiteNumber, end: int) -> None:
         if base.position > 0:
             above = before.above.setdefault((name, base.position), set())
             lowest = before.lowest.setdefault((name, base.position), {})
-            for row, message in zip(rows, site.numbers, strict=False):
+            for i in (i for i in site.order_rows if i < end):  # repeats do not tell a place
+                row, message = rows[i], site.numbers[i]
                 if row.position > base.position:
                     above.add((row.epoch, name))
                     above.update((row.epoch, view.sites[n].name) for n in view.deliverers[message])
+            for row in rows:
+                if row.position > base.position:
                     stream, rank = (row.origin, row.group_name), (row.incarnation, row.seq)
                     lowest[stream] = min(rank, lowest.get(stream, rank))
 
 
-def _condense_messages(view: View, messages: Sequence[MessageNumber]) -> None:
+def _condense_messages(
+    view: View, messages: Sequence[MessageNumber], split: Collection[MessageNumber]
+) -> None:
     before = view.before
     names = [site.name for site in view.sites]
     epochs = epochs_of(view)
-    split = in_two_epochs(view)
     for message in messages:
         own = view.messages[message]
         sites = view.deliverers[message]

@@ -11,7 +11,7 @@ from ordercast.check.view import SiteView, View
 from ordercast.history.rows import ROLLBACK, Event, History
 
 ORDER = ("pairwise_order", "acyclic_order")
-ALL = ("integrity", "agreement", "lost", "fifo", *ORDER, "positions")
+ALL = ("integrity", "agreement", "lost", "fifo", *ORDER, "positions", "resent")
 
 
 def contradicted(view: View, window: History) -> set[str]:
@@ -59,7 +59,10 @@ def behind_the_window(before: CondensedRows, rows: History) -> set[str]:
     late = late or any(row.epoch <= latest for row in rows.epochs)
     last = before.last_position
     late = late or any(0 < event.position <= last(event.site) for event in rows.events)
-    return {"integrity", "agreement", "lost", "positions"} if late else set()
+    found = {"integrity", "agreement", "lost", "positions"} if late else set()
+    if before.resent and any(event.kind == ROLLBACK for event in rows.events):
+        found.add("resent")  # it may take back one of two messages that are counted
+    return found
 
 
 def _of_site(view: View, site: SiteView, forced: bool) -> Iterator[tuple[str, ...]]:
@@ -67,6 +70,8 @@ def _of_site(view: View, site: SiteView, forced: bool) -> Iterator[tuple[str, ..
     last = before.last.get(site.name, (0, 0))
     if site.rows and (site.rows[0].position, site.rows[0].attempt) < last:
         yield ("integrity", "fifo", *ORDER, "positions")
+        if forced:
+            yield ("agreement",)  # it may show that what is missing is no longer due, or still is
     if view.late and any(message in view.late for message in site.order):
         yield ("integrity", "agreement", *ORDER)  # delivered there for the first time
     if forced and any(gap <= last[0] for gap in site.gap_positions):

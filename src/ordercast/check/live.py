@@ -5,7 +5,7 @@ is settled is condensed: a summary of it stays, its rows go. docs/follow.md has 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,7 +210,7 @@ class LiveAudit:
     def _condense(self, judged: _Judged, unsettled: Unsettled, force: Force) -> None:
         stays = unsettled.remaining(force)
         cut = find_cut(judged.view, stays, force)
-        self._note_requests(judged.view, cut)
+        self._note_requests(judged, cut)
         if force == Force.ABSENT and any(cut):
             self._forever.inexact |= {"integrity", "agreement", *ORDER}
         self._window = condense(judged.view, self._window, cut)
@@ -222,6 +222,8 @@ class LiveAudit:
         """What the window no longer shows is counted for ever."""
         left, forever = self._judge(), self._forever
         for name in _SUMS:
+            if name == "resent":  # counted as it is noted
+                continue
             gone = judged.verdicts[name].count - left.verdicts[name].count
             forever.counts[name] = forever.counts.get(name, 0) + gone
         one, other = judged.verdicts["agreement"], left.verdicts["agreement"]
@@ -238,19 +240,13 @@ class LiveAudit:
                 kept = _smaller(name, forever.witnesses.get(name), verdict.witness)
                 forever.witnesses[name] = dict(kept or {})
 
-    def _note_requests(self, view: View, cut: list[int]) -> None:
-        before = self._before
+    def _note_requests(self, judged: _Judged, cut: list[int]) -> None:
+        """Remember the requests of rows that go, and count the parts that became several messages:
+        none is counted twice."""
+        before, view, forever = self._before, judged.view, self._forever
         again = asked_twice(view)
-        rows: list[tuple[int, Sent | Delivered]] = []
-        condensed: set[int] = set()
-        for site, end in zip(view.sites, cut, strict=True):
-            condensed.update(site.numbers[:end])
-            rows += zip(site.numbers[:end], site.rows[:end], strict=True)
-        for number, sent in enumerate(view.sent):
-            if sent is not None and number in condensed:
-                rows.append((number, sent))
-        rows += [(number, sent) for number, sent in view.sent_again if number in condensed]
-        for number, row in rows:
+        counted = len(before.resent)
+        for number, row in _rows_that_go(view, cut):
             if row.client is None or row.request is None or row.part is None:
                 continue
             if isinstance(row, Sent) and row.client.startswith(REPEATING):
@@ -259,7 +255,26 @@ class LiveAudit:
             if part in again:
                 before.resent.add(part)
             if not before.note_request(part, view.messages[number]):
-                self._forever.inexact.add("resent")
+                forever.inexact.add("resent")
+        if len(before.resent) > counted:
+            more = len(before.resent) - counted
+            forever.counts["resent"] = forever.counts.get("resent", 0) + more
+            own = judged.verdicts["resent"].witness
+            forever.witnesses["resent"] = dict(
+                _smaller("resent", forever.witnesses.get("resent"), own) or {}
+            )
+
+
+def _rows_that_go(view: View, cut: list[int]) -> Iterator[tuple[int, Sent | Delivered]]:
+    """Those up to the cut, and all sends of their messages and of those that are condensed."""
+    condensed = set(view.late)
+    for site, end in zip(view.sites, cut, strict=True):
+        condensed.update(site.numbers[:end])
+        yield from zip(site.numbers[:end], site.rows[:end], strict=True)
+    for number, sent in enumerate(view.sent):
+        if sent is not None and number in condensed:
+            yield number, sent
+    yield from ((number, sent) for number, sent in view.sent_again if number in condensed)
 
 
 def _smaller(name: str, one: Witness | None, other: Witness | None) -> Witness | None:

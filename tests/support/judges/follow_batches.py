@@ -49,9 +49,10 @@ def _in_order(folder: Path) -> None:
 def _judged(portions: Sequence[History], found: Sequence[dict[str, Any]]) -> Followed:
     if [each["batch"] for each in found] != list(range(len(portions) + 1)):
         return Followed([f"{len(found)} batches of {len(portions) + 1}"])
+    all_so_far = Followed()
     for count, report in enumerate(found):
         del report["batch"]
-        judged = beside_checkers(report, portions[:count], f"batch {count}")
-        if judged != Followed():
-            return judged
-    return Followed()
+        all_so_far.add(beside_checkers(report, portions[:count], f"batch {count}"))
+        if all_so_far.wrong:
+            break
+    return all_so_far
