@@ -211,6 +211,17 @@ def test_a_late_row_without_patience_makes_agreement_inexact() -> None:
     assert "agreement" in live.add(History(deliveries=first)).as_json()["truncated"]
 
 
+def test_a_row_at_a_position_that_is_condensed_makes_the_order_inexact() -> None:
+    """Only the clock says which of the two came first."""
+    live = LiveAudit()
+    both = [*run_of(1, 1), ("b", 1)]
+    live.add(History(groups=group("a", "b"), sent=sends(both), deliveries=site_rows("a", both)))
+    live.add(History(deliveries=site_rows("b", both[:1])))
+    report = live.add(History(deliveries=site_rows("b", both[1:])))
+    assert report.checks["positions"] == 1
+    assert {"fifo", "pairwise_order", "acyclic_order"} <= {*report.as_json()["truncated"]}
+
+
 def test_a_rollback_of_what_is_condensed_asks_for_the_history_to_be_read_again() -> None:
     live = LiveAudit()
     messages = run_of(1, 5)

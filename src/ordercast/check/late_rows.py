@@ -68,7 +68,7 @@ def behind_the_window(before: CondensedRows, rows: History) -> set[str]:
 def _of_site(view: View, site: SiteView, forced: bool) -> Iterator[tuple[str, ...]]:
     before = view.before
     last = before.last.get(site.name, (0, 0))
-    if site.rows and (site.rows[0].position, site.rows[0].attempt) < last:
+    if site.rows and (site.rows[0].position, site.rows[0].attempt) <= last:
         yield ("integrity", "fifo", *ORDER, "positions")
         if forced:
             yield ("agreement",)  # it may show that what is missing is no longer due, or still is
