@@ -1,12 +1,13 @@
-"""Rows per second through the format `ordercast`, beside two other ways to the same Parquet rows.
+"""Rows per second through the format `ordercast`, beside other ways to the same Parquet rows.
 
     python bench/stream.py --rows 2000000
 
 One session reads one history: by the source, as a batch and as a stream of several batches; by a
 plain data source in Python, which gives the same columns of the files as Arrow batches and does
-nothing else; and by Spark's own reader. Every way goes to Spark's sink `noop`, with as many tasks
-as there are sites, once to warm up and `--repeat` times by turns; the best counts. Prints one JSON
-object, with the processor time of all processes and the machine's load.
+nothing else, as a batch and as a stream of as many batches; and by Spark's own reader. Every way
+goes to Spark's sink `noop`, with as many tasks as there are sites, once to warm up and `--repeat`
+times by turns; the best counts. Prints one JSON object, with the processor time of all processes
+and the machine's load.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from ordercast.history.rows import History
 from ordercast.history.writer import write_history
 from ordercast.pipeline import open_session
 
+BATCHES = 5  # of each stream
+SOURCE, SOURCE_STREAM = "source", "source, stream"
+PLAIN, PLAIN_STREAM = "plain data source", "plain data source, stream"
 _COLUMNS = (
     "site string, position bigint, attempt bigint, epoch bigint, group_name string, origin string,"
     " incarnation bigint, seq bigint, delivered_ns bigint, digest bigint, sent_ns bigint"
@@ -51,6 +62,53 @@ class PlainReader(DataSourceReader):
             yield from file.iter_batches(65_536)
 
 
+@dataclass
+class PlainRange(InputPartition):
+    """Rows of one file."""
+
+    path: str
+    start: int
+    end: int
+
+
+class PlainStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The same rows of every file in each batch, by their numbers; nothing is looked at or left
+    out."""
+
+    def __init__(self, folder: str, each: int) -> None:
+        self.paths = [str(path) for path in sorted(Path(folder).glob("*.parquet"))]
+        self.each = each // len(self.paths)
+        with pq.ParquetFile(self.paths[0]) as file:
+            self.rows = file.metadata.num_rows
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"row": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self.each * len(self.paths))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """No rows come any more."""
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
+        return {"row": min(self.rows, start["row"] + self.each)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [PlainRange(path, start["row"], end["row"]) for path in self.paths]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, PlainRange)
+        at = 0
+        with pq.ParquetFile(partition.path) as file:
+            for batch in file.iter_batches(65_536):
+                low, high = max(partition.start - at, 0), min(partition.end - at, len(batch))
+                if low < high:
+                    yield batch.slice(low, high - low)
+                at += len(batch)
+                if at >= partition.end:
+                    return
+
+
 class PlainSource(DataSource):
     @classmethod
     def name(cls) -> str:
@@ -61,6 +119,9 @@ class PlainSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         return PlainReader(self.options["path"])
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        return PlainStream(self.options["path"], int(self.options["each"]))
 
 
 def make(folder: Path, rows: int, sites: int) -> None:
@@ -91,23 +152,25 @@ def ways(spark: SparkSession, folder: Path, rows: int) -> dict[str, Callable[[],
     def batch(frame: Any) -> None:
         frame.write.format("noop").mode("overwrite").save()
 
-    def stream() -> None:
-        most = str(rows // 5)
+    def stream(name: str, option: str, path: str) -> None:
         with tempfile.TemporaryDirectory(prefix="stream-bench-") as checkpoint:
-            reading = spark.readStream.format("ordercast").option("maxOffsetsPerTrigger", most)
+            reading = spark.readStream.format(name).option(option, str(rows // BATCHES))
             query = (
-                reading.load(history)
+                reading.load(path)
                 .writeStream.format("noop")
                 .option("checkpointLocation", checkpoint)
                 .trigger(availableNow=True)
                 .start()
             )
             query.awaitTermination()
+            done = [progress["numInputRows"] for progress in query.recentProgress]
+            assert (len(done), sum(done)) == (BATCHES, rows), done
 
     return {
-        "source": lambda: batch(spark.read.format("ordercast").load(history)),
-        "source, stream of 5 batches": stream,
-        "plain data source": lambda: batch(spark.read.format("plain").load(table)),
+        SOURCE: lambda: batch(spark.read.format("ordercast").load(history)),
+        SOURCE_STREAM: lambda: stream("ordercast", "maxOffsetsPerTrigger", history),
+        PLAIN: lambda: batch(spark.read.format("plain").load(table)),
+        PLAIN_STREAM: lambda: stream("plain", "each", table),
         "Spark's own reader": lambda: batch(spark.read.parquet(table)),
     }
 
@@ -142,10 +205,12 @@ def main() -> None:
             found = measure(spark, folder, options.rows, options.repeat)
             version = spark.version
     times = os.times()
-    ratio = found["plain data source"]["seconds"] / found["source"]["seconds"]
+    batches = found[PLAIN]["seconds"] / found[SOURCE]["seconds"]
+    streams = found[PLAIN_STREAM]["seconds"] / found[SOURCE_STREAM]["seconds"]
     told = {
         "rows": options.rows, "sites": options.sites, "spark": version, "ways": found,
-        "source_of_plain": round(ratio, 3), "load": round(load, 1),
+        "source_of_plain": round(batches, 3), "stream_of_plain_stream": round(streams, 3),
+        "load": round(load, 1),
         "cpu_s": round(times.children_user + times.children_system, 1),
     }  # fmt: skip
     print(json.dumps(told, indent=1))
