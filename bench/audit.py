@@ -3,6 +3,7 @@
     python bench/audit.py --rows 5000000
     python bench/audit.py --rows 50000000 --once --memory 1g
     python bench/audit.py --rows 5000000 --late 1
+    python bench/audit.py --rows 5000000 --once --memory 1g --master "local-cluster[1,2,2048]"
 
 Makes a history (a random total order of messages, delivered by the members of their groups, each
 site with its own delays) as Parquet, audits it twice in one session (the second time is the warm
@@ -38,7 +39,6 @@ from ordercast.pipeline import open_session
 from ordercast.pipeline.audits.audit import audit_tables
 from ordercast.pipeline.audits.frames import check_place, read_frames
 
-BLOCK = 500_000  # messages made at a time
 Ints = npt.NDArray[np.int64]
 
 PAIRWISE = """
@@ -67,6 +67,7 @@ class Maker:
             ]
         )
         self.late = options.late
+        self.block = options.block
         self.done = np.zeros(options.sites, np.int64)  # positions used, by site
         self.seqs = np.zeros(options.sites * options.groups, np.int64)
         self.held: list[dict[str, Ints]] = []
@@ -74,8 +75,8 @@ class Maker:
     def make(self, messages: int) -> None:
         for name in TABLES:
             (self.folder / name).mkdir(parents=True)
-        for start in range(0, messages, BLOCK):
-            self._block(start, min(BLOCK, messages - start))
+        for start in range(0, messages, self.block):
+            self._block(start, min(self.block, messages - start))
         for rows in self.held:
             self._deliver(rows, "part-99999.parquet")
         self._small_tables()
@@ -104,7 +105,7 @@ class Maker:
             seen[mine] = self.done[site] + np.searchsorted(own, mine)
             span = slice(first[site], first[site + 1])
             rows["ns"][span] = np.maximum.accumulate(rows["ns"][span])
-        stem = f"part-{start // BLOCK:05}.parquet"
+        stem = f"part-{start // self.block:05}.parquet"
         if self.late and not start:
             late = np.linspace(0, len(message) - 1, self.late + 2, dtype=np.int64)[1:-1]
             self.held.append({name: column[late] for name, column in rows.items()})
@@ -238,10 +239,17 @@ def _held_mib(process: int) -> int:
     return next((int(x.split()[1]) for x in text.splitlines() if x.startswith("Pss:")), 0) // 1024
 
 
-def driver_mib() -> int:
-    """The most that the Python of the driver has held (its JVM is an executor, too)."""
-    text = Path("/proc/self/status").read_text()
+def most_mib(process: int) -> int:
+    """The most that a process has held."""
+    text = Path(f"/proc/{process}/status").read_text()
     return next(int(x.split()[1]) for x in text.splitlines() if x.startswith("VmHWM:")) // 1024
+
+
+def driver_mib(spark: Any) -> dict[str, int]:
+    """The most that the driver's Python and its JVM have held. With a local master the JVM is the
+    executor, too; with `--master local-cluster[1,2,2048]` it is the driver's alone."""
+    jvm = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    return {"driver_mib": most_mib(os.getpid()), "driver_jvm_mib": most_mib(jvm)}
 
 
 def moved(spark: Any) -> dict[str, Any]:
@@ -293,10 +301,9 @@ def run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             result = audit_tables(spark, frames, causal=options.causal, groups=groups)
             seconds.append(result.seconds)
             used.append(cpu_seconds() - before)
-        work = moved(spark)
+        work = moved(spark) | driver_mib(spark)
     return {
         **work,
-        "driver_mib": driver_mib(),
         "rows": result.rows,
         "messages": result.messages,
         "parts": result.parts,
@@ -325,6 +332,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=10)
     parser.add_argument("--size", type=int, default=5)
     parser.add_argument("--late", type=int, default=0, help="messages that come at the very end")
+    parser.add_argument("--block", type=int, default=500_000, help="messages in a file")
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--master", default="local[2]")

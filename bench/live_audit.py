@@ -3,10 +3,13 @@
     python bench/live_audit.py fold --rows 5000000       # the judging alone, in batches
     python bench/live_audit.py alert --engine memory     # 5,000 messages/s into files, a fault
     python bench/live_audit.py alert --engine spark
+    python bench/live_audit.py query --engine spark --history out/h  # all of it, with its memory
 
 `alert` starts `ordercast audit --follow` on a history to which this process adds files at a steady
 rate. After a while two messages are swapped at one site; the delay is from the rename of the file
-with the second of them to the line with the alert. Prints one JSON object.
+with the second of them to the line with the alert. `query` follows a history to its end, such as
+one that `bench/audit.py --rows 5000000 --block 1000 --keep out/h` has made, and tells after each
+batch the most that the process and its JVM have held. Prints one JSON object.
 """
 
 import argparse
@@ -133,6 +136,39 @@ def alert(rate: int, seconds: int, engine: str, sites: int, size: int) -> dict[s
             "load": os.getloadavg()[0]}  # fmt: skip
 
 
+def query(folder: Path, engine: str) -> dict[str, object]:
+    marks: list[dict[str, object]] = []
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "ordercast.cli", "audit", "--follow", str(folder)]
+        command += ["--json", "--once", "--engine", engine, "--checkpoint", f"{scratch}/state"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            for at, line in lines(process):
+                if line["kind"] == "verdict":
+                    assert line["ok"], line
+                    mark = {"rows": line["rows"], "s": round(at - begun, 1), "held": line["held"]}
+                    mark |= {"python_mb": most_mb(process.pid), "jvm_mb": jvm_mb(process.pid)}
+                    marks.append(mark)
+                    print(json.dumps(mark), file=sys.stderr, flush=True)
+    return {"engine": engine, "rows": marks[-1]["rows"], "marks": marks,
+            "load": os.getloadavg()[0]}  # fmt: skip
+
+
+def most_mb(process: int) -> int:
+    """The most that a process has held."""
+    text = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return next(int(x.split()[1]) for x in text.splitlines() if x.startswith("VmHWM:")) // 1024
+
+
+def jvm_mb(process: int) -> int | None:
+    """The same of the Java that it has started."""
+    below = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
+    for child in map(int, below):
+        if Path(f"/proc/{child}/comm").read_text(encoding="ascii").strip() == "java":
+            return most_mb(child)
+    return None
+
+
 def lines(process: "subprocess.Popen[bytes]") -> Iterator[tuple[float, dict[str, object]]]:
     assert process.stdout is not None
     for line in process.stdout:
@@ -158,7 +194,7 @@ def write(folder: Path, number: int, portion: History, every: bool = False) -> N
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("fold", "alert"))
+    parser.add_argument("what", choices=("fold", "alert", "query"))
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--batch", type=int, default=25_000)
     parser.add_argument("--rate", type=int, default=5_000)
@@ -166,11 +202,14 @@ def main() -> int:
     parser.add_argument("--engine", default="memory")
     parser.add_argument("--sites", type=int, default=9)
     parser.add_argument("--size", type=int, default=3)
+    parser.add_argument("--history", type=Path, help="query: the folder")
     parser.add_argument("--state", type=Path, help="fold: go on from this file, and keep it")
     parser.add_argument("--for", dest="most_s", type=float, default=400.0, help="with --state")
     args = parser.parse_args()
     if args.what == "fold":
         found = fold(args.rows, args.batch, args.sites, args.size, args.state, args.most_s)
+    elif args.what == "query":
+        found = query(args.history, args.engine)
     else:
         found = alert(args.rate, args.seconds, args.engine, args.sites, args.size)
     print(json.dumps(found))
