@@ -1,7 +1,7 @@
 """[SWAP]'s latency and traffic on small trees, run here."""
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -112,7 +112,9 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
         panels = CATALOGUE["swap-latency"].draw(latency).axes
         assert len(panels) == 6
         for ax, shape in zip(panels, SHAPES, strict=False):  # the printed bound stands above arrow
-            lines = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+            lines: dict[Any, list[Any]] = {
+                line.get_label(): list(cast("Any", line.get_ydata())) for line in ax.lines
+            }
             bound, far = (lines[name] for name in ("its printed bound: the diameter",
                                                    "arrow: the longest way"))  # fmt: skip
             assert shape == RANDOM or set(bound) == {4 if shape == BINARY else 6}
