@@ -198,8 +198,8 @@ def test_entries_of_retired_sites_are_kept_until_all_sites_can_fold_them(flush: 
 
 @pytest.mark.usefixtures("none")
 def test_generations_of_retired_sites_leave_two_numbers_each() -> None:
-    groups = {"g": ("a", "b"), "h": ("c", "d")}
-    layout = first_layout("abcd", "d", groups, "greedy", "propagation", build)
+    first = {"g": ("a", "b"), "h": ("c", "d")}
+    layout = first_layout("abcd", "d", first, "greedy", "propagation", build)
     layout = replace(layout, features=known_features())
 
     def change(*edits: Any, told: Any = ()) -> None:

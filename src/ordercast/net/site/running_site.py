@@ -96,7 +96,7 @@ class RunningSite:
         self.boot = store.boot
         self.store = store
         self.started_ns = time.time_ns()
-        self.core = self._open_core()
+        self.core = core = self._open_core()
         self._used = self.core.layout.features  # as the transport was told
         self._revoked = self.core.layout.revoked  # the same
         self.durable = cluster.durability != "memory"
@@ -121,9 +121,7 @@ class RunningSite:
         self.digests = DigestExchange(site, lambda: self.core.layout, self._send)
         self.stages = self._open_stages()
         self.permits = Permits(site, self.core, cluster.grants)
-        self.sender = SiteSender(
-            self.core, self.presence, self.stages, self.driver.wake, self.permits
-        )
+        self.sender = SiteSender(core, self.presence, self.stages, self.driver.wake, self.permits)
         self.changes = ChangeRequests(self.presence, self.driver.ask)
         self._doubts = Doubts()
         self.outcomes = Outcomes(self.core, self._send)
