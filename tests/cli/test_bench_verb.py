@@ -27,7 +27,7 @@ def test_the_result_has_the_options_and_what_was_measured(
     [
         (["--members", "1"], "1 is too small"),
         (["--payload", "4"], "4 is too small"),
-        (["--deliver", "save"], "'save' is none of agreed, safe"),
+        (["--deliver", "save"], "'save' is none of safe, agreed"),
         (["--seconds", "0"], "0 is not above 0"),
     ],
 )

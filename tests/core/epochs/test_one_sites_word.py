@@ -117,9 +117,10 @@ def test_where_slow_members_are_excluded_one_sites_word_has_one_out_less_and_les
 def test_a_site_that_always_says_that_it_has_restarted_is_out_longer_and_longer() -> None:
     made = world()
     lie(made, stopped=True)
-    absent, epochs = honest_loads(made, 20)
+    absent, epochs = honest_loads(made, 15)
+    more = honest_loads(made, 20)[1]
     assert absent == {LIAR}
-    assert epochs <= 20  # three for each time
+    assert epochs <= 36 and more <= 12, (epochs, more)  # at most six for each time
     assert everything_arrived(made)
 
 
@@ -129,19 +130,20 @@ def test_a_site_that_always_waits_for_a_stranger_closes_epochs_less_and_less_oft
 ) -> None:
     made = world("abd", groups)
     lie(made, awaited=("nobody",), stopped=LIAR not in groups)
-    _, epochs = honest_loads(made, 20)
-    assert epochs <= 11
+    _, epochs = honest_loads(made, 10)
+    more = honest_loads(made, 20)[1]
+    assert epochs <= 14 and more <= 2, (epochs, more)  # each pause is twice as long
     assert everything_arrived(made)
 
 
-def test_a_site_that_restarts_twice_at_once_is_let_back_soon() -> None:
+def test_a_site_that_restarts_a_few_times_at_once_is_not_excluded() -> None:
     made = world()
-    for _ in range(2):
+    for _ in range(4):
         made.crash("e", 20 * MILLISECOND)
-        made.run(made.now + 150 * MILLISECOND)
-    made.run(made.now + 4 * SUSPECT)
-    assert manager(made).layout.absent == {}
+        made.run(made.now + 100 * MILLISECOND)
+        assert manager(made).layout.absent == {}
     honest_loads(made, 6)
+    assert manager(made).layout.absent == {}
     made.settle()
     assert made.judge() == []
 

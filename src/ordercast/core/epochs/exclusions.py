@@ -35,7 +35,9 @@ Returning: TypeAlias = tuple[Site, int, int]
 _STALLED = 4  # times the timeout of a silent site, without progress
 _APART = 2  # times the same, before a site that was apart, slow or stuck is let back at first
 _CALM = 10  # times the same, between the first two returns of a site without its store
-_AGAIN = 1  # times the same, between the first two flushes that a present site asks for
+# Of the same: the part that the first pause takes after a flush that a present site has asked for,
+# so that some restarts at once are only that; and how often the longest such pause takes it.
+_AGAIN_PART, _AGAIN_MOST = 64, 64
 
 
 class _Member(Protocol):
@@ -65,7 +67,8 @@ class Exclusions:
         self._fed: dict[Site, Fed] = {}
         suspect = self._member.options.timing.suspect
         self._pauses = Pauses(_APART * suspect)
-        self._flushed = Pauses(_AGAIN * suspect)  # of present sites that asked for a flush
+        # Of present sites that asked for a flush.
+        self._flushed = Pauses(suspect // _AGAIN_PART, _AGAIN_MOST * suspect)
         self._awaited: dict[Site, dict[Site, int]] = {}  # origins that a site waits for, since when
         self._begin(0)
 

@@ -4,15 +4,16 @@ return again and again. Only the manager knows the pauses; the next manager begi
 
 from ordercast.model.groups import Site
 
-_LONGEST = 64  # times the first pause
+_LONGEST = 64  # times the first pause, unless another one is named
 _WELL = 4  # times its last pause: a site that stayed so long begins with the first pause again
 
 
 class Pauses:
     """State: the last pause of each site, and when it ends."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, longest: int | None = None) -> None:
         self._first = first  # ns
+        self._longest = _LONGEST * first if longest is None else longest
         self._known: dict[Site, tuple[int, int]] = {}
 
     def begin(self, now: int, site: Site, *, returned: bool = True) -> None:
@@ -20,7 +21,7 @@ class Pauses:
         pause, until = self._known.get(site, (0, now))
         stayed = returned and now - until > _WELL * pause
         pause = self._first if stayed or not pause else 2 * pause
-        pause = min(pause, _LONGEST * self._first)
+        pause = min(pause, self._longest)
         self._known[site] = (pause, now + pause)
 
     def over(self, now: int, site: Site) -> bool:
