@@ -90,8 +90,12 @@ def readers_and_producers(daemons: Daemons) -> None:
     told = daemons.json("producer", "list")["producers"]
     assert {(one["producer"], one["number"]) for one in told} >= {("sink", 3)}
     assert daemons.json("producer", "remove", "sink", "alpha")["done"]
-    told = daemons.json("producer", "list", "--via", "b")["producers"]
-    assert all(one["producer"] != "sink" for one in told)
+
+    def forgotten() -> bool:
+        told = daemons.json("producer", "list", "--via", "b")["producers"]
+        return all(one["producer"] != "sink" for one in told)
+
+    until(forgotten)  # another site hears of it a moment later
 
 
 def changes(daemons: Daemons) -> None:
@@ -140,6 +144,7 @@ def test_sites_that_were_added_are_seen_from_everywhere_and_so_is_their_end(
     newcomer(daemons, "d", "--clients", f"127.0.0.1:{port}")
     newcomer(daemons, "e")  # with no address for clients
     assert daemons.json("group", "join", "alpha", "d", "e")["done"]
+    until(lambda: "site" in states(daemons)[1]["d"])  # sites tell their doors when they connect
     until(lambda: states(daemons)[0] == 0)
     _, told = states(daemons)
     assert told["d"]["site"] == "d"
