@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from support.worlds.asking import FarChooser, far_choosing, succeeding
 from support.worlds.epochs import World
-from support.worlds.producing import APART, SMALL, judged
+from support.worlds.producing import APART, SMALL, counted, judged
 from tools.soak.campaign import Outcome
 
 Make = Callable[[int, str], tuple[World, Sequence[FarChooser]]]
@@ -18,15 +18,6 @@ def run(seed: int) -> Outcome:
     kind = (SMALL if seed % 2 else APART) if seed % 40 else ""
     world, senders = make(seed // 2 if kind else seed // 40, kind)
     wrong = judged(world, senders)
-    counters = {
-        "copies": sum(one.copies for one in senders),
-        "stable": sum(len(one.stable) for one in senders),
-        "expired or fenced": sum(len(one.expired) for one in senders),
-        "copies through other sites": sum(one.outside for one in senders),
-        "moves": sum(one.moves for one in senders),
-        "crashes": world.crashes,
-        "lost stores": sum(world.lost.values()),
-        "epochs": max(world.epochs),
-        "rollbacks": len(world.rollbacks),
-    }
+    counters = {"expired or fenced": sum(len(one.expired) for one in senders)}
+    counters |= counted(world, senders, "outside")
     return Outcome(not wrong, counters, str(wrong[:2])[:1000])

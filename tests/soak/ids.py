@@ -3,21 +3,13 @@ crashes, lost stores, partitions and changes of groups. Each message once, in it
 of forty schedules are small ones, of a second and three sites."""
 
 from support.worlds.choosing import choosing
-from support.worlds.producing import SMALL, judged
+from support.worlds.producing import SMALL, counted, judged
 from tools.soak.campaign import Outcome
 
 
 def run(seed: int) -> Outcome:
     world, senders = choosing(seed, SMALL) if seed % 40 else choosing(seed // 40)
     wrong = judged(world, senders)
-    counters = {
-        "copies": sum(one.copies for one in senders),
-        "stable": sum(len(one.stable) for one in senders),
-        "expired": sum(len(one.expired) for one in senders),
-        "moves": sum(one.moves for one in senders),
-        "crashes": world.crashes,
-        "lost stores": sum(world.lost.values()),
-        "epochs": max(world.epochs),
-        "rollbacks": len(world.rollbacks),
-    }
+    counters = {"expired": sum(len(one.expired) for one in senders)}
+    counters |= counted(world, senders)
     return Outcome(not wrong, counters, str(wrong[:2])[:1000])

@@ -3,7 +3,7 @@ with crashes, lost stores, partitions and changes of groups. Each request once, 
 All but one of forty schedules are small ones, of a second and three sites; in every other of these
 no group has all sites. Every third has clients that send to lists of sites."""
 
-from support.worlds.producing import APART, SMALL, judged
+from support.worlds.producing import APART, SMALL, counted, judged
 from support.worlds.repeating import ListRepeater, Repeater, repeating
 from tools.soak.campaign import Outcome
 
@@ -15,16 +15,6 @@ def run(seed: int) -> Outcome:
         repeating(seed // 2, kind, make=make) if seed % 40 else repeating(seed // 40, make=make)
     )
     wrong = judged(world, clients)
-    counters = {
-        "copies": sum(one.copies for one in clients),
-        "stable": sum(len(one.stable) for one in clients),
-        "expired": sum(len(one.expired) for one in clients),
-        "copies through other sites": sum(one.outside for one in clients),
-        "moves": sum(one.moves for one in clients),
-        "lives": sum(one.lives for one in clients),
-        "crashes": world.crashes,
-        "lost stores": sum(world.lost.values()),
-        "epochs": max(world.epochs),
-        "rollbacks": len(world.rollbacks),
-    }
+    counters = {"expired": sum(len(one.expired) for one in clients)}
+    counters |= counted(world, clients, "outside", "lives")
     return Outcome(not wrong, counters, str(wrong[:2])[:1000])

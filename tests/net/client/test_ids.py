@@ -20,6 +20,7 @@ from ordercast.net.local import local_cluster
 from ordercast.net.site.copies import ids as site_ids
 from ordercast.net.site.node import site_of
 from ordercast.net.store.inspection import inspect_store
+from support.clusters.killed_daemons import send_over_kills
 from support.clusters.served import served
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -41,16 +42,9 @@ async def test_what_a_killed_daemon_has_taken_is_delivered_once_and_in_order(
     tmp_path: Path,
 ) -> None:
     async with running_three(tmp_path) as running, client(running, "a", "b", "c") as remote:
-        receipts = []
-        for number in range(1, 61):
-            receipts.append(await remote.multicast("alpha", b"%d" % number, id=f"order {number}"))
-            if number in (10, 30, 50):
-                gone = remote.site
-                await running.kill(gone)
-                await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
-                await running.start(gone)
-        for receipt in receipts:
-            await receipt.stable()
+        await send_over_kills(
+            running, remote, lambda n: remote.multicast("alpha", b"%d" % n, id=f"order {n}")
+        )
         async with client(running, "b") as later:  # the program comes back with its ids alone
             for number in range(1, 63):
                 again = await later.multicast("alpha", b"%d" % number, id=f"order {number}")
@@ -175,16 +169,9 @@ async def test_ids_go_through_daemons_of_other_sites_too(tmp_path: Path) -> None
         running_three(tmp_path, OUTSIDE) as running,
         client(running, "d", "e", "a") as remote,
     ):
-        receipts = []
-        for number in range(1, 61):
-            receipts.append(await remote.multicast("alpha", b"%d" % number, id=f"order {number}"))
-            if number in (10, 30, 50):
-                gone = remote.site
-                await running.kill(gone)
-                await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
-                await running.start(gone)
-        for receipt in receipts:
-            await receipt.stable()
+        await send_over_kills(
+            running, remote, lambda n: remote.multicast("alpha", b"%d" % n, id=f"order {n}")
+        )
         async with client(running, "e") as later:  # the program comes back with its ids alone
             for number in range(1, 63):
                 again = await later.multicast("alpha", b"%d" % number, id=f"order {number}")

@@ -14,6 +14,7 @@ from ordercast.model.features import FEATURES, OUTCOMES
 from ordercast.model.messages import in_generation
 from ordercast.net.site.node import site_of
 from ordercast.wire.copies import CopyTold
+from support.clusters.killed_daemons import send_over_kills
 from support.clusters.served import Served
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -39,16 +40,9 @@ async def test_what_a_killed_daemon_has_taken_is_delivered_once_and_in_order(
     tmp_path: Path,
 ) -> None:
     async with running_three(tmp_path) as running, client(running, "a", "b", "c") as remote:
-        receipts = []
-        for number in range(1, 61):
-            receipts.append(await remote.produce("sink", number, "alpha", [b"%d" % number]))
-            if number in (10, 30, 50):
-                gone = remote.site
-                await running.kill(gone)
-                await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
-                await running.start(gone)
-        for receipt in receipts:
-            await receipt.stable()
+        await send_over_kills(
+            running, remote, lambda n: remote.produce("sink", n, "alpha", [b"%d" % n])
+        )
         async with client(running, "b") as later:  # the program comes back, and knows little
             for number in range(40, 63):
                 again = await later.produce("sink", number, "alpha", [b"%d" % number])
@@ -149,18 +143,9 @@ async def test_generations_move_between_daemons_of_members_and_of_other_sites(
         running_three(tmp_path, OUTSIDE) as running,
         client(running, "d", "e", "a") as remote,
     ):
-        receipts = []
-        for number in range(1, 61):
-            receipts.append(
-                await remote.produce("sink", number, "alpha", [b"%d" % number], generation=1)
-            )
-            if number in (10, 30, 50):
-                gone = remote.site
-                await running.kill(gone)
-                await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
-                await running.start(gone)
-        for receipt in receipts:
-            await receipt.stable()
+        await send_over_kills(
+            running, remote, lambda n: remote.produce("sink", n, "alpha", [b"%d" % n], generation=1)
+        )
         for site in "abc":
             assert await delivered(running, site, b"60") == numbered(range(1, 61))
 

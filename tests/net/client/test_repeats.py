@@ -22,6 +22,7 @@ from ordercast.net.replica.replica import Replica
 from ordercast.net.site.node import site_of
 from ordercast.net.store.writer import Writer
 from ordercast.wire.client_marks import ClientMarksTold
+from support.clusters.killed_daemons import send_over_kills
 from support.clusters.served import Served, served
 from support.clusters.sites import until
 from support.harness.loops import in_loop
@@ -37,23 +38,19 @@ def stamped(remote: Client) -> list[int]:
     return [one.stamp for one in remote._outgoing.requests.values()]
 
 
+def all_stamped(remote: Client) -> None:
+    assert all(stamped(remote))
+
+
 @in_loop
 async def test_a_client_moves_at_once_and_each_request_is_delivered_once_and_in_order(
     tmp_path: Path,
 ) -> None:
     async with running_three(tmp_path) as running, client(running, "a", "b", "c") as remote:
         await remembered(remote)
-        receipts = []
-        for number in range(1, 61):
-            receipts.append(await remote.multicast("alpha", b"%d" % number))
-            if number in (10, 30, 50):
-                await asyncio.sleep(0.01 * number)
-                gone = remote.site
-                await running.kill(gone)
-                await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
-                await running.start(gone)
-        for receipt in receipts:
-            await receipt.stable()
+        await send_over_kills(
+            running, remote, lambda n: remote.multicast("alpha", b"%d" % n), pause_s=0.01
+        )
         await (await remote.multicast("alpha", b"61")).stable()
         for site in "abc":
             assert await delivered(running, site, b"61") == numbered(range(62))
@@ -72,18 +69,10 @@ async def test_a_client_moves_between_daemons_of_members_and_of_other_sites(
         client(running, "d", "e", "a") as remote,
     ):
         await remembered(remote)
-        receipts = []
-        for number in range(1, 61):
-            receipts.append(await remote.multicast("alpha", b"%d" % number))
-            if number in (10, 30, 50):
-                await asyncio.sleep(0.003 * number)
-                gone = remote.site
-                await running.kill(gone)
-                await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
-                await running.start(gone)
-                assert all(stamped(remote))
-        for receipt in receipts:
-            await receipt.stable()
+        await send_over_kills(
+            running, remote, lambda n: remote.multicast("alpha", b"%d" % n),
+            pause_s=0.003, moved=lambda: all_stamped(remote),
+        )  # fmt: skip
         await (await remote.multicast("alpha", b"61")).stable()
         for site in "abc":
             assert await delivered(running, site, b"61") == numbered(range(62))
@@ -102,18 +91,7 @@ async def moving_list(running: Served, remote: Client, groups: Sequence[str]) ->
     name = implicit_group(union)
     await (await send(0)).stable()
     await until(lambda: bool(remote._outgoing.marks.get(name)))
-    receipts = []
-    for number in range(1, 61):
-        receipts.append(await send(number))
-        if number in (10, 30, 50):
-            await asyncio.sleep(0.003 * number)
-            gone = remote.site
-            await running.kill(gone)
-            await until(lambda gone=gone: remote.site != gone)  # type: ignore[misc]
-            await running.start(gone)
-            assert all(stamped(remote))
-    for receipt in receipts:
-        await receipt.stable()
+    await send_over_kills(running, remote, send, pause_s=0.003, moved=lambda: all_stamped(remote))
     await (await send(61)).stable()
     for site in sorted(union):
         assert await delivered(running, site, b"61") == numbered(range(62))

@@ -229,6 +229,20 @@ def stored_producing(
     return world, producers
 
 
+def counted(world: World, senders: Sequence[Any], *of_senders: str) -> dict[str, int]:
+    """What a run did. `of_senders`: further counts that the senders keep."""
+    return {
+        "copies": sum(one.copies for one in senders),
+        "stable": sum(len(one.stable) for one in senders),
+        "moves": sum(one.moves for one in senders),
+        **{name: sum(getattr(one, name) for one in senders) for name in of_senders},
+        "crashes": world.crashes,
+        "lost stores": sum(world.lost.values()),
+        "epochs": max(world.epochs),
+        "rollbacks": len(world.rollbacks),
+    }
+
+
 def judged(world: World, producers: Sequence[Producer]) -> list[tuple[Any, ...]]:
     """What is wrong; for a run that has settled."""
     found = world.judge()
