@@ -36,6 +36,9 @@ MANNERS: tuple[Edit, ...] = (
 )
 
 
+LEAST_KILLS = 5  # a quick machine makes more changes, rather than fewer kills
+
+
 class ChangingCampaign(Campaign):
     """Kills stop when all changes are done. Sites named n… are added here, groups named m… too."""
 
@@ -54,8 +57,11 @@ class ChangingCampaign(Campaign):
     def _options(self) -> dict[str, Any]:
         return {**super()._options(), "timeouts": {"suspect": "100ms"}}
 
+    def _changes_on(self) -> bool:
+        return self.done < self.changes or self.found.kills < LEAST_KILLS
+
     def _has_more(self, site: str) -> bool:
-        return self.done < self.changes or self.left[site] > 0
+        return self._changes_on() or self.left[site] > 0
 
     # --- applications -----------------------------------------------------------------------------
 
@@ -136,7 +142,7 @@ class ChangingCampaign(Campaign):
 
     async def _change(self, cluster: LocalCluster, lane: int) -> None:
         rng = random.Random(f"{self.case} changes {lane}")
-        while self.done < self.changes:
+        while self._changes_on():
             edits = self._draw(rng, cluster)
             if edits and await self._ask(rng, cluster, edits):
                 self.done += 1
