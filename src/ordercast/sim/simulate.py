@@ -128,13 +128,15 @@ def _judge_rest(world: World) -> None:
 
 def _unnamed(world: World) -> list[Violation]:
     """Sites wait for a link that is cut for good: the manager must say which sites are apart, and
-    name no others."""
+    name no others for long. For a moment it may: where a knock and its answer take longer than the
+    timeout of a silent site, a site is taken to be silent until the answer is there."""
     leading = [member for member in world.members() if member.manager.leads]
     if not leading or world.excludes:
         return []
     named = [pair for member in leading for pair in member.manager.apart()]
     silent = [site for member in leading for site in member.manager.suspects(member.now)]
-    wrong = [pair for pair in named if pair not in world.apart()]
+    lasting = [pair for member in leading for pair in member.manager.lasting(member.now)]
+    wrong = [pair for pair in lasting if pair not in world.apart()]
     if wrong or not (named or silent):
         return [Violation("apart", {"named": named, "apart": world.apart()})]
     return []

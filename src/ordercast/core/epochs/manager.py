@@ -178,6 +178,10 @@ class Manager:
         """Pairs of sites that do not hear each other. They are shown to operators."""
         return self._silences.named() if self.leads else []
 
+    def lasting(self, now: int) -> list[Pair]:
+        """Those of them that no third site will join, by the manager's judgement."""
+        return [two for two, _ in self._silences.lasting(now)] if self.leads else []
+
     def missing(self, change: str) -> list[Site] | None:
         """The sites that have yet to close for a change, or to become a voter. None: this site is
         not the manager, or there is no such change."""
