@@ -404,6 +404,12 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
         body = body_of(self.placed.batch)
         return (body.groups if isinstance(body, Envelope) else ()) or _named(self.group)
 
+    @property
+    def audience(self) -> tuple[Group, ...]:
+        """The groups whose readers get it: its own and, where it was sent to several groups, each
+        of them. To have a name among them takes reading the body; to be of one group does not."""
+        return (self.group, *self.groups) if is_implicit(self.group) else (self.group,)
+
     def between(self, first: int, last: int) -> "DeliveredBatch":
         """Its messages at the positions from `first` to `last`, of which it has one at least.
         Whoever gives a reader a part of a batch takes it from here: all that a batch has for each

@@ -277,6 +277,12 @@ async def test_a_reader_gets_the_messages_of_its_groups_and_the_credit_goes_on(
                 (11, "beta", b"9"), (22, "beta", b"19"), (33, "beta", b"29"), (44, "beta", b"39"),
             ]  # fmt: skip
             assert await is_quiet(items)
+            await (await node.multicast(["alpha", "beta"], b"for both")).stable()
+            await (await node.multicast_to(["a", "b"], b"not for it")).stable()
+            both = await anext(items)
+            assert isinstance(both, ordercast.Delivery)
+            assert (both.position, both.groups) == (45, ("alpha", "beta"))
+            assert await is_quiet(items)
 
 
 @in_loop

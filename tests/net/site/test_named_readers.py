@@ -69,6 +69,31 @@ async def test_a_reader_sees_its_groups_and_goes_on_behind_what_it_confirmed(
 
 
 @in_loop
+async def test_a_reader_of_one_group_gets_what_was_sent_to_it_and_others_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ordercast.net.site.named_readers.LOOK_S", 0.01)
+    async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
+        node = cluster["a"]
+        reader = node.deliveries(reader="r", groups=["alpha"])
+        await send(node, "a1", "b1")
+        assert await take(reader, 1) == [(1, "a1")]
+        await node.confirm(1, reader="r")
+        await reader.aclose()
+        await (await node.multicast(["beta", "alpha"], b"both")).stable()
+        await (await node.multicast_to(["a", "b"], b"listed")).stable()
+        await send(node, "b2", "a2")
+        await asyncio.sleep(0.1)
+        assert (await told(node, "r"))["passed"] == 2  # the next one is for it
+        expected = [(3, "both"), (6, "a2")]
+        assert await take(node.deliveries(reader="r"), 2) == expected
+        assert await take(node.deliveries(reader="both", groups=["alpha", "beta"]), 5) == [
+            (1, "a1"), (2, "b1"), (3, "both"), (5, "b2"), (6, "a2"),
+        ]  # fmt: skip
+        assert await take(node.read("r", 1, 6), 3) == [(1, "a1"), *expected]
+
+
+@in_loop
 async def test_followers_take_turns_and_one_that_lost_it_confirms_nothing(tmp_path: Path) -> None:
     async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
         node = cluster["a"]

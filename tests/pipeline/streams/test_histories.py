@@ -17,7 +17,7 @@ from ordercast.pipeline.streams.source import BatchReader, QueryReader, SitePart
 
 
 def delivered(site: str, position: int, attempt: int = 1, **more: Any) -> Delivered:
-    group = "alpha" if position % 2 else "beta"
+    group = more.pop("group_name", "alpha" if position % 2 else "beta")
     return Delivered(site, position, attempt, 1, group, "a", 1, position, position, **more)
 
 
@@ -55,6 +55,23 @@ def test_a_batch_has_the_rows_between_its_offsets(tmp_path: Path) -> None:
     assert positions(found) == [("a", 3), ("a", 5), ("b", 1), ("b", 3)]
     assert {row["kind"] for row in found} == {"delivery"}
     assert [row["payload"] for row in found] == [None] * 4
+
+
+def test_what_was_sent_to_several_groups_is_read_by_each_of_them(tmp_path: Path) -> None:
+    several = "@205830ca5b23bbe3"
+    rows = [
+        delivered("a", 1, group_name="alp.a"),
+        delivered("a", 2, group_name=several, addressed="beta,alpha"),
+        delivered("a", 3, group_name=several, addressed="alpha2,beta"),
+        delivered("a", 4, group_name=several),
+        delivered("a", 5, group_name="alpha"),
+    ]
+    folder = write(tmp_path / "h", rows)
+    for groups, found in (("alpha", [2, 5]), ("alp.a", [1]), ("beta,alpha2", [2, 3])):
+        options = {"history": str(folder), "subscribe": groups}
+        reader = BatchReader(source_options(options))
+        read = rows_of(reader, reader.partitions())
+        assert [row["position"] for row in read] == found
 
 
 def test_headers_and_times_are_as_the_message_says_them(tmp_path: Path) -> None:

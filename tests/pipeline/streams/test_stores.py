@@ -31,17 +31,23 @@ async def test_stores_of_running_sites_have_what_was_delivered(tmp_path: Path) -
             group = "beta" if n % 4 == 0 else "alpha"
             await (await node.multicast(group, b"%d" % n, {"n": b"%d" % n})).stable()
         assert {row["payload"] for row in read(tmp_path)} <= {b"%d" % n for n in range(20)}
+        await (await node.multicast(["alpha", "beta"], b"both", {"n": b"both"})).stable()
+        await (await node.multicast("alpha", b"last", {"n": b"last"})).stable()
     reader = QueryReader(source_options({"store": str(tmp_path)}))
     ends = reader.latestOffset(reader.initialOffset(), None)
     found = read(tmp_path, includeHeaders="true", maxRecordsPerPartition="3")
-    sent = {"a": [b"%d" % n for n in range(20) if n % 4], "b": [b"%d" % n for n in range(20)]}
+    both = [b"both", b"last"]
+    sent = {
+        "a": [*(b"%d" % n for n in range(20) if n % 4), *both],
+        "b": [*(b"%d" % n for n in range(20)), *both],
+    }
     for site, payloads in sent.items():
         _, last = ends[site]  # the file may not know yet that the last one was delivered
         assert len(payloads) - 1 <= last <= len(payloads)
         assert [row["payload"] for row in found if row["site"] == site] == payloads[:last]
     assert all(dict(row["headers"]) == {"n": row["payload"]} for row in found)
     assert [row["payload"] for row in read(tmp_path, sites="b", subscribe="beta")] == [
-        b"%d" % n for n in range(0, 20, 4)
-    ]
+        *(b"%d" % n for n in range(0, 20, 4)), b"both",
+    ]  # fmt: skip
     with pytest.raises(ConfigError, match=r"sites: .* has no store of 'c'"):
         read(tmp_path, sites="c")

@@ -156,7 +156,7 @@ class Subscription:
             self._wire.send(Opened(self.number, batch))
         elif isinstance(batch, Rollback):
             self._wire.send(Rolled(self.number, batch))
-        elif not self._may_read(batch.group):
+        elif not any(map(self._may_read, batch.audience)):
             self._wire.send(Withheld(self.number, batch.position, batch.count))
         elif isinstance(batch, GapBatch):
             self._wire.send(Shed(self.number, *msgspec.structs.astuple(batch)))

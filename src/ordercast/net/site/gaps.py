@@ -53,6 +53,12 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
         """The position of the last message."""
         return self.position + self.count - 1
 
+    @property
+    def audience(self) -> tuple[Group, ...]:
+        """The groups whose readers are told of it: other groups of a send to several are not known
+        any more."""
+        return (self.group,)
+
     def between(self, first: int, last: int) -> "GapBatch":
         """Its messages at the positions from `first` to `last`, as `DeliveredBatch.between`."""
         skipped = max(0, first - self.position)

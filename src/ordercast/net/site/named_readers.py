@@ -459,7 +459,7 @@ class NamedReaders:
             if isinstance(batch, EpochOpened):
                 cursor.epoch = batch.epoch
             elif not isinstance(batch, Rollback):
-                for group in (None, batch.group):
+                for group in (None, *batch.audience):
                     left = []
                     for reader in by_group.get(group, ()):
                         if reader.waits:

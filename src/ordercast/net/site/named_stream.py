@@ -17,6 +17,7 @@ from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.arguments import require_number
 from ordercast.model.errors import ConfigError, Error, Forgotten, TurnLost
 from ordercast.model.groups import Group
+from ordercast.model.implicit import is_implicit
 from ordercast.net.site.gaps import Gap, GapBatch, forgotten
 from ordercast.net.site.named_readers import (
     Making,
@@ -200,7 +201,7 @@ class NamedBatches:
             if turn is not None:
                 turn.handed = min(turn.handed, batch.position)
             return _annulled_of(row, batch)
-        wanted = row.wants(batch.group)
+        wanted = row.wants(batch.audience)
         first = max(batch.position, cursor.last + 1)
         cursor.last = batch.last if self._span is None else min(batch.last, self._span[1])
         if not wanted or first > cursor.last:
@@ -212,8 +213,13 @@ class NamedBatches:
 
 
 def _annulled_of(row: ReaderRow, rolled: Rollback) -> Rollback:
-    """A rollback, with the messages of the reader's groups."""
-    annulled = tuple(item for item in rolled.annulled if row.wants(item[1].group))
+    """A rollback, with the messages of the reader's groups, and all to several groups or to listed
+    sites: an id does not tell which groups a message was for."""
+    annulled = tuple(
+        item
+        for item in rolled.annulled
+        if is_implicit(item[1].group) or row.wants((item[1].group,))
+    )
     return replace(rolled, annulled=annulled)
 
 

@@ -37,8 +37,9 @@ class ReaderRow(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     created_ns: int
 
-    def wants(self, group: Group) -> bool:
-        return self.groups is None or group in self.groups
+    def wants(self, audience: Iterable[Group]) -> bool:
+        """Whether a message whose readers are those of these groups is for this one."""
+        return self.groups is None or not self.groups.isdisjoint(audience)
 
 
 class ReaderHold(NamedTuple):

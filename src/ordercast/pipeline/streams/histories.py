@@ -7,7 +7,8 @@ of an earlier one. If the query has read that end, it is a loss of data.
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -342,8 +343,11 @@ class _Wanted:
             pc.and_(pc.greater(position, span.after), pc.less_equal(position, span.last)),
         )
         if self._groups is not None:
-            wanted = arrow().array(self._groups)
-            mask = pc.and_(mask, pc.is_in(table["group_name"], value_set=wanted))
+            wanted = pc.is_in(table["group_name"], value_set=arrow().array(self._groups))
+            if "addressed" in table.column_names:  # of a send to several groups
+                named = pc.match_substring_regex(table["addressed"], _any_of(self._groups))
+                wanted = pc.or_(wanted, pc.fill_null(named, False))
+            mask = pc.and_(mask, wanted)
         if self._latest is not None:
             mask = pc.and_(mask, pc.less_equal(attempt, self._latest))
         for later, stays in self._rollbacks.found:
@@ -386,3 +390,8 @@ def _compute() -> Any:
     import pyarrow.compute
 
     return pyarrow.compute
+
+
+def _any_of(groups: Iterable[Group]) -> str:
+    """A pattern for lists with commas between that have one of these groups."""
+    return f"(^|,)({'|'.join(map(re.escape, groups))})(,|$)"

@@ -348,7 +348,7 @@ class _Range:
         self._batches = self._client.read_batches(self._at + 1, self._last, reader=reader)
 
     def _wants(self, batch: DeliveredBatch) -> bool:
-        return self._groups is None or batch.group in self._groups
+        return self._groups is None or not self._groups.isdisjoint(batch.audience)
 
     async def _forgotten(self, error: Forgotten) -> None:
         """Without a name: go on with the first position that is kept."""

@@ -128,7 +128,7 @@ def read_stores_span(options: SourceOptions, span: PositionRange) -> Iterator[An
             if not batches:
                 raise lost(span.site, at + 1, last, "the store ends before them")
             for batch in batches:
-                if groups is None or batch.group in groups:
+                if groups is None or not groups.isdisjoint(batch.audience):
                     rows.add(batch, at, last)
             at = batches[-1].last
             yield from rows.full()
