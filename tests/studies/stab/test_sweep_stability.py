@@ -220,6 +220,14 @@ def test_almost_flat_is_no_power_of_n(grows: float, verdict: str) -> None:
     assert pairs_findings(Results.of(rows))[0].verdict == verdict
 
 
+@pytest.mark.parametrize(("grows", "verdict"), [(0.7, AGREES), (0.8, PARTLY), (1.1, PARTLY)])
+def test_much_better_is_more_than_better(grows: float, verdict: str) -> None:
+    """Train's round trip grows as the power 1.2 of n."""
+    powers = {"s_coordp": 0.05, "s_train": grows}
+    rows = [row(p, n, n ** powers.get(p, 1.2)) for p in PROTOCOLS for n in (47, 202, 1_365)]
+    assert pairs_findings(Results.of(rows))[2].verdict == verdict
+
+
 def test_queues_at_links_and_at_processors_have_verdicts_of_their_own() -> None:
     def queue(protocol: str, where: str, n: int) -> float:
         if protocol == "coordp":
