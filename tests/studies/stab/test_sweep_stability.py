@@ -258,6 +258,36 @@ def test_random_trees_are_drawn_beside_complete_ones() -> None:
     assert [heights(line) for line in figure.axes[3].lines[:2]] == [[0.96], [0.96]]
 
 
+@pytest.mark.parametrize("name", ["stab-figure7", "stab-figure9", "stab-figure10"])
+def test_no_legend_hides_a_mark(name: str) -> None:
+    """Random trees' marks are all over the panels, so no corner is free."""
+    measure = "rtt_ms" if "rtt_ms" in CATALOGUE[name].measures else "messages_on_hops"
+    heights = [100.0, *(10 ** (k / 3) for k in range(1, 12)), *(500.0 * k for k in range(1, 12))]
+    rows = [
+        ResultRow({"members": n, "protocol": p, **tree}, measure, height, None, 1)
+        for n in (50, 100, *range(200, 1_400, 200))
+        for p in PROTOCOLS
+        for k, height in enumerate(heights)
+        for tree in ({"random_tree": f"seed={k}"} if k else {},)
+    ]
+    with style():
+        figure = CATALOGUE[name].draw(Results.of(rows))
+        figure.draw_without_rendering()
+    for ax in figure.axes:
+        if (legend := ax.get_legend()) is None:
+            continue
+        box, marks = legend.get_window_extent(), drawn_in(ax)
+        assert len(marks) > 20
+        assert not [mark for mark in marks if box.contains(*mark)]
+
+
+def drawn_in(ax: Any) -> list[tuple[float, float]]:
+    """Where the panel's marks are in the picture."""
+    marked: list[Any] = [line for line in ax.lines if line.get_marker() not in ("", "None", None)]
+    found = [ax.transData.transform(line.get_xydata()) for line in marked if len(line.get_xdata())]
+    return [(x, y) for each in found for x, y in each]
+
+
 def test_what_is_printed_stands_beside_what_is_measured() -> None:
     """Table 1 and Figure 6: a ring round every mark; the ratios of §5.4.2: stars."""
     table = table_of("stab-table1", [{"members": 13, "tree": "b=3,p=2,z=3"}])
