@@ -310,7 +310,7 @@ def test_whether_set_up_needs_many_messages_is_judged_by_what_each_group_gets() 
 def test_table_2s_lower_bound_is_not_called_equality() -> None:
     def results(messages: float, wanted: float = 5.0) -> Results:
         rows = [
-            row("messages", messages), row("delay_ms", 2 * messages), row("depth_mean", 2.0),
+            row("messages", messages), row("delay_ms", 2 * messages), row("depth_mean", 3.0),
             row("messages", 2.0, protocol="centralized"),
             row("messages", 7.0, protocol="two_phase"),
             row("messages_formula", 7.0, protocol="two_phase"),
@@ -319,9 +319,9 @@ def test_table_2s_lower_bound_is_not_called_equality() -> None:
         ]  # fmt: skip
         return Results.of(rows)
 
-    assert verdicts(table2_findings(results(3.0))) == [AGREES] * 6
-    assert verdicts(table2_findings(results(3.0, wanted=20.0)))[-1] == DIFFERS
-    assert verdicts(table2_findings(results(3.4)))[0] == DIFFERS
+    assert verdicts(table2_findings(results(4.0))) == [AGREES] * 6
+    assert verdicts(table2_findings(results(4.0, wanted=20.0)))[-1] == DIFFERS
+    assert verdicts(table2_findings(results(4.4)))[0] == DIFFERS
 
 
 def test_correlation_of_known_pairs() -> None:

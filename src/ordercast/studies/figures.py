@@ -23,6 +23,7 @@ COLOURS = {
 }
 LABELS = {"two_phase": "two-phase"}
 GREY = "#7F8C8D"
+_AXIS_PT = 38  # high are the numbers and the name of an axis
 
 
 def require_figures() -> None:
@@ -135,6 +136,20 @@ def reference(ax: "Axes", y: float, text: str, at: str = "right") -> None:
 
 def legend(ax: "Axes", heading: str | None = None) -> None:
     ax.legend(title=heading, loc="best", fontsize=8.5, title_fontsize=8.5, framealpha=0.9)
+
+
+def legend_below(ax: "Axes") -> None:
+    """Under the panel's axis, in two columns, where it hides nothing: for panels with marks all
+    over."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    under = ax.transAxes + ScaledTranslation(0, -_AXIS_PT / 72, figure.dpi_scale_trans)
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=under, ncols=2, fontsize=8.5,
+        frameon=False, borderpad=0, borderaxespad=0, columnspacing=1.2, handlelength=1.6,
+    )  # fmt: skip
 
 
 def legend_above(figure: "Figure", ax: "Axes", columns: int) -> None:

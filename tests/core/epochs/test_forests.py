@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace as but
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -464,12 +465,44 @@ def test_a_forest_is_adapted_so_often_and_then_built_anew(monkeypatch: pytest.Mo
     assert len(built) == 2
 
 
+@pytest.mark.parametrize("founds", [False, True])
+def test_a_join_makes_a_swap_tree_one_level_deeper_at_most(founds: bool) -> None:
+    """As docs/swap.md has it: a joiner that founds a group for the next one makes a chain; joiners
+    of a group that is there do not."""
+    groups = {group: list(members) for group, members in GROUPS.items()}
+    table = GroupTable.of(groups, sites=SITES)
+    forest = under_one_root(build_forest(table, "balanced", "arrow"))
+    heights = [_height(forest)]
+    for number in range(30):
+        new = f"z{number:02}"
+        groups[f"own{number}" if founds else "alpha"] = [new] if founds else [*groups["alpha"], new]
+        if founds and number:
+            groups[f"own{number - 1}"].append(new)
+        domain = Domain(1, "balanced", "arrow", Structure(1, table, forest), table.sites)
+        table = GroupTable.of(groups, sites=[*table.sites, new])
+        found = adapted(table, Before([domain]), "balanced", number + 1, lowest=False)
+        assert found is not None
+        forest = found
+        heights.append(_height(forest))
+    grown = [after - before for before, after in pairwise(heights)]
+    assert set(grown) <= {0, 1}
+    assert sum(grown) > 25 if founds else sum(grown) <= 1
+
+
+def _height(forest: Forest) -> int:
+    def depth(site: str | None) -> int:
+        return -1 if site is None else 1 + depth(forest.parent[site])
+
+    return max(map(depth, forest.parent))
+
+
 @pytest.mark.parametrize(
     ("builder", "protocol", "anew"),
     [
         ("greedy", "propagation", 0),
         ("metagroups", "propagation", 0),
         ("metagroups_balanced", "propagation", 0),
+        ("balanced", "arrow", 0),
         ("metagroups", "metagroup", 8),  # it needs the tree of just these metagroups
     ],
 )

@@ -220,6 +220,14 @@ def test_almost_flat_is_no_power_of_n(grows: float, verdict: str) -> None:
     assert pairs_findings(Results.of(rows))[0].verdict == verdict
 
 
+@pytest.mark.parametrize(("grows", "verdict"), [(0.7, AGREES), (0.8, PARTLY), (1.1, PARTLY)])
+def test_much_better_is_more_than_better(grows: float, verdict: str) -> None:
+    """Train's round trip grows as the power 1.2 of n."""
+    powers = {"s_coordp": 0.05, "s_train": grows}
+    rows = [row(p, n, n ** powers.get(p, 1.2)) for p in PROTOCOLS for n in (47, 202, 1_365)]
+    assert pairs_findings(Results.of(rows))[2].verdict == verdict
+
+
 def test_queues_at_links_and_at_processors_have_verdicts_of_their_own() -> None:
     def queue(protocol: str, where: str, n: int) -> float:
         if protocol == "coordp":
@@ -248,6 +256,36 @@ def test_random_trees_are_drawn_beside_complete_ones() -> None:
         figure = CATALOGUE["stab-figure10"].draw(Results.of([*rows, *drawn]))
     assert len(figure.axes) == 6
     assert [heights(line) for line in figure.axes[3].lines[:2]] == [[0.96], [0.96]]
+
+
+@pytest.mark.parametrize("name", ["stab-figure7", "stab-figure9", "stab-figure10"])
+def test_no_legend_hides_a_mark(name: str) -> None:
+    """Random trees' marks are all over the panels, so no corner is free."""
+    measure = "rtt_ms" if "rtt_ms" in CATALOGUE[name].measures else "messages_on_hops"
+    heights = [100.0, *(10 ** (k / 3) for k in range(1, 12)), *(500.0 * k for k in range(1, 12))]
+    rows = [
+        ResultRow({"members": n, "protocol": p, **tree}, measure, height, None, 1)
+        for n in (50, 100, *range(200, 1_400, 200))
+        for p in PROTOCOLS
+        for k, height in enumerate(heights)
+        for tree in ({"random_tree": f"seed={k}"} if k else {},)
+    ]
+    with style():
+        figure = CATALOGUE[name].draw(Results.of(rows))
+        figure.draw_without_rendering()
+    for ax in figure.axes:
+        if (legend := ax.get_legend()) is None:
+            continue
+        box, marks = legend.get_window_extent(), drawn_in(ax)
+        assert len(marks) > 20
+        assert not [mark for mark in marks if box.contains(*mark)]
+
+
+def drawn_in(ax: Any) -> list[tuple[float, float]]:
+    """Where the panel's marks are in the picture."""
+    marked: list[Any] = [line for line in ax.lines if line.get_marker() not in ("", "None", None)]
+    found = [ax.transData.transform(line.get_xydata()) for line in marked if len(line.get_xdata())]
+    return [(x, y) for each in found for x, y in each]
 
 
 def test_what_is_printed_stands_beside_what_is_measured() -> None:

@@ -90,6 +90,7 @@ def test_one_sender_makes_arrow_silent_and_combining_pass_the_root() -> None:
     config = {"sites": 7, "shape": BINARY, "senders": ONE, "messages": 5}
     found = traffic(config, 1, "").measures
     assert found["arrow/requests_sent"] == 2 / 5  # the first finds the sink, two links up
+    assert (found["arrow/requests_later"], found["combining/requests_later"]) == (0, 2)
     assert found["combining/requests_sent"] == 2
     assert found["combining_counting/requests_sent"] == 4
     assert (found["combining/through_root"], found["arrow/through_root"]) == (1, 1 / 5)
@@ -120,6 +121,24 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
             assert shape == RANDOM or set(bound) == {4 if shape == BINARY else 6}
             assert all(way <= most for way, most in zip(far, bound, strict=True))
         assert len(CATALOGUE["swap-locality"].draw(locality).axes) == 2
+
+
+def test_requests_that_avoid_the_root_are_traffic_of_the_swap_too() -> None:
+    """Two parts of a tree that are silent at its root may be busy elsewhere."""
+    table = results(
+        "swap-locality",
+        [{"sites": 7, "shape": BINARY, "senders": s, "messages": 4} for s in (ONE, TURNS)],
+    )
+
+    def verdict(later: float) -> str:
+        rows = [
+            dataclasses.replace(r, mean=later)
+            if (r.measure, r.parameters["protocol"]) == ("requests_later", "arrow") else r
+            for r in table.rows
+        ]  # fmt: skip
+        return CATALOGUE["swap-locality"].find(Results.of(rows))[0].verdict
+
+    assert [verdict(later) for later in (0.0, 0.1, 2.0)] == [AGREES, DIFFERS, DIFFERS]
 
 
 def test_where_sites_need_time_a_root_carries_less_than_is_offered() -> None:
@@ -184,7 +203,9 @@ def test_a_tree_changes_beside_the_joiner_and_an_epoch_at_every_site() -> None:
 
 
 def test_the_verdicts_on_changes_can_change() -> None:
-    def verdicts(frames: tuple[float, float], moved: float, words: float) -> list[str]:
+    def verdicts(
+        frames: tuple[float, float], moved: float, words: float, left: float = 15.0
+    ) -> list[str]:
         rows = []
         for sites, count in zip((10, 100), frames, strict=True):
             for kind in ("join", "leave"):
@@ -193,9 +214,12 @@ def test_the_verdicts_on_changes_can_change() -> None:
                     told = {"frames": count, "moved": moved, "ms": 5.0}
                     rows += [ResultRow(at, f"{kind}_{m}", v, 0.0, 5) for m, v in told.items()]
                 at = {"sites": sites, "protocol": "paper"}
-                mean = 2.0 if sites == 10 else words
+                few, many = (2.0, words) if kind == "join" else (15.0, left)
+                mean = few if sites == 10 else many
                 rows.append(ResultRow(at, f"{kind}_words", mean, 0.0, 5))
         return [finding.verdict for finding in change_findings(Results.of(rows))]
 
     assert verdicts((100.0, 1000.0), 1.0, 2.0) == [AGREES, DIFFERS, AGREES, MEASURED]
     assert verdicts((100.0, 110.0), 3.0, 9.0) == [PARTLY, AGREES, DIFFERS, MEASURED]
+    leaves = [verdicts((100.0, 110.0), 1.0, 2.0, left)[0] for left in (17.0, 30.0)]
+    assert leaves == [AGREES, PARTLY], "a leave is judged as well as a join"

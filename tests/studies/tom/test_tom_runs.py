@@ -106,6 +106,24 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
         assert len(CATALOGUE["tom-table1"].draw(table).axes) == 3
 
 
+def test_an_equation_holds_where_it_holds_in_more_than_half_of_the_sessions() -> None:
+    """M is an average in the caption: neither every session is asked for, nor a mean."""
+    table = results("tom-table1", [point(3, 1, MEMBERS), point(5, 2, MEMBERS)])
+
+    def verdict(*shares: float) -> str:
+        by_size = dict(zip((3, 5), shares, strict=True))
+        rows = [
+            dataclasses.replace(r, mean=by_size[r.parameters["size"]])
+            if r.measure == "as_printed_share" else r
+            for r in table.rows
+        ]  # fmt: skip
+        found = {f.statement: f for f in CATALOGUE["tom-table1"].find(Results.of(rows))}
+        return found["TOM: M = s(2 + p)."].verdict
+
+    asked = [(1.0, 1.0), (0.8, 0.51), (0.8, 0.5), (1.0, 0.0), (0.5, 0.2)]
+    assert [verdict(*shares) for shares in asked] == [AGREES, AGREES, PARTLY, PARTLY, DIFFERS]
+
+
 def test_a_load_without_s_must_not_grow_with_the_sources() -> None:
     """Two-phase's X is O(r): half of twice the load is still a growth."""
     points = [point(n, s, MEMBERS) for n, s in ((4, 1), (8, 1), (4, 2), (4, 4))]

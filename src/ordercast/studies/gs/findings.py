@@ -24,7 +24,7 @@ from ordercast.studies.reproduction import (
     judged,
     values,
 )
-from ordercast.studies.wording import percents, places, span, with_intervals
+from ordercast.studies.wording import means, percents, places, span, with_intervals
 
 CLOSE_TO_2 = 2.5  # what still counts as "close to 2"
 SMALL = 10  # sites, at most: what still counts as a small group
@@ -34,7 +34,13 @@ GENERALLY = 0.9  # of the points, at least
 ALIKE = 0.9  # correlation, at least: what still counts as the same shape
 MANY = 10.0  # multicasts to a group, at most: what still counts as few of them
 SLIGHTLY = 1.1  # times as many, at most: what still counts as "slightly worse"
-
+COMPARABLE = 2.0  # times as many, at most: what still counts as comparable
+FAR_FEWER = 0.5  # as many, at most: what still counts as far fewer
+MUCH_HIGHER = 2.0  # times as high, at least: what counts as much higher
+VERY_LOW = 0.1  # of the load at the crowded end, at most: what still counts as very low
+VERY_WELL = 1.5  # times the mean load, at most: what still counts as spread very well
+LOW = 1.0  # extra sites of a group, at most: what still counts as few
+FREQUENTLY = 0.5  # of the groups, at least: what counts as frequent
 
 _AXES = {"sites": "the number of sites", "size": "the size of groups"}
 
@@ -162,7 +168,7 @@ def _small_groups(results: Results) -> Finding:
 def extra_findings(results: Results) -> list[Finding]:
     rows = _rows(results, "extra_mean", protocol="propagation")
     most = max(rows, key=_mean)
-    low = [row for row in rows if _mean(row) <= 1]
+    low = [row for row in rows if _mean(row) <= LOW]
     depth = {_key(row): _mean(row) for row in _rows(results, "depth_mean", protocol="propagation")}
     pairs = [(_mean(row), depth[_key(row)]) for row in rows if _key(row) in depth]
     likeness = correlation(pairs)
@@ -178,15 +184,15 @@ def extra_findings(results: Results) -> list[Finding]:
         ),
         Finding(
             "Extra sites behave as the depth does.",
-            judged([likeness > 0.9]),
+            judged([likeness > ALIKE]),
             f"The correlation of ε and d over all points is {likeness:.3f}.",
         ),
         Finding(
             "Extra sites do not occur frequently (§6).",
-            judged([each < 0.5 for each in share]),
+            judged([each < FREQUENTLY for each in share]),
             f"Between {100 * min(share):.0f} % and {100 * max(share):.0f} % of the groups have one"
-            f" or more; fewer than half of them at {sum(each < 0.5 for each in share)} of"
-            f" {len(share)} points.",
+            f" or more; fewer than {100 * FREQUENTLY:.0f} % at"
+            f" {sum(each < FREQUENTLY for each in share)} of {len(share)} points.",
         ),
         Finding(
             "In most cases propagation takes fewer messages than two-phase (§6).",
@@ -206,41 +212,51 @@ def load_findings(x: str) -> Any:
         counts = values(results, "groups")
         return [
             _falls(results, x, counts, crowded_first=crowded_first),
-            _below(results, x, counts, "two_phase",
-                   "Two-phase spreads load over the receivers very well."),
+            _evenly(results, x, counts),
             _source(results, x, counts),
             _central(results, x, counts),
             _tightness(results, "load_max", share=0.1),
-        ]  # fmt: skip
+        ]
 
     return find
 
 
 def _falls(results: Results, x: str, counts: Sequence[int], *, crowded_first: bool) -> Finding:
-    """From the crowded end of the axis to the sparse one."""
-    told, falls = [], []
+    """From the crowded end of the axis to the sparse one: it falls, and ends very low."""
+    told, falls, low = [], [], []
     for groups in counts:
         spots = curve(results, x, "load_max", groups=groups, protocol="propagation")
         crowded, sparse = (spots[0], spots[-1]) if crowded_first else (spots[-1], spots[0])
         falls.append(sparse.y + sparse.ci < crowded.y - crowded.ci)
+        low.append(sparse.y <= VERY_LOW * crowded.y)
         told.append(f"{groups} groups: {crowded.y:.0f} at {crowded.x:,g}, {sparse.y:.0f} at"
                     f" {sparse.x:,g}")  # fmt: skip
     return Finding(
         "Propagation's load is high where trees are bushy and few sites are primaries, and falls"
         " until it is very low where trees are sparse.",
-        judged(falls),
-        "; ".join(told) + f" ({x}).",
+        judged([*falls, *low]),
+        f"{'; '.join(told)} ({x}). It falls with {_some(falls)} numbers of groups, and is very low"
+        f" in the end (at most {100 * VERY_LOW:g} % of what it was) with {_some(low)}.",
     )
 
 
-def _below(
-    results: Results, x: str, counts: Sequence[int], protocol: str, statement: str
-) -> Finding:
-    ratios = _ratios(results, x, counts, "propagation", protocol)
+def _evenly(results: Results, x: str, counts: Sequence[int]) -> Finding:
+    """How far the busiest receiver is above the mean one, and below propagation's busiest site."""
+    ratios = _ratios(results, x, counts, "propagation", "two_phase")
+    above = []
+    for groups in counts:
+        busiest, mean = (
+            curve(results, x, measure, groups=groups, protocol="two_phase")
+            for measure in ("load_max", "load_mean")
+        )
+        above += [a.y / b.y for a, b in zip(busiest, mean, strict=True)]
+    even = [each <= VERY_WELL for each in above]
     return Finding(
-        statement,
-        judged([ratio >= 1 for ratio, _ in ratios]),
-        f"Its highest load at a receiver is below propagation's at"
+        "Two-phase spreads load over the receivers very well, so that the highest is low.",
+        judged([*even, *(ratio > 1 for ratio, _ in ratios)]),
+        f"The busiest receiver handles {span(above, 1)} times what the mean one does (very well: at"
+        f" most {VERY_WELL:g} times; so at {_some(even)} points). Its load is below propagation's"
+        f" highest at"
         f" {sum(ratio > 1 for ratio, _ in ratios)} of {len(ratios)} points; propagation's is"
         f" {min(ratios)[0]:.1f} to {max(ratios)[0]:.1f} times as high.",
     )
@@ -254,13 +270,20 @@ def _source(results: Results, x: str, counts: Sequence[int]) -> Finding:
         ratios += [(a.y / b.y, a.x) for a, b in zip(source, sites, strict=True)]
     higher = [ratio > 1 for ratio, _ in ratios]
     largest = max(at for _, at in ratios)
-    large = [above for above, (_, at) in zip(higher, ratios, strict=True) if at == largest]
+    large = [ratio for ratio, at in ratios if at == largest]
     return Finding(
         "At a source of two-phase it is higher, possibly much higher if groups are large.",
-        judged(large) if x == "size" else MEASURED,
+        judged([*(ratio > 1 for ratio in large), max(large) >= MUCH_HIGHER])
+        if x == "size"
+        else MEASURED,
         f"A source handles 3n messages for each of its own: above the busiest receiver (one"
         f" message to every group) at {sum(higher)} of {len(ratios)} points, {min(ratios)[0]:.1f}"
-        f" to {max(ratios)[0]:.1f} times as much.",
+        f" to {max(ratios)[0]:.1f} times as much"
+        + (
+            f"; in the largest groups {span(large, 1)} (much higher: {MUCH_HIGHER:g} or more)."
+            if x == "size"
+            else "."
+        ),
     )
 
 
@@ -432,8 +455,9 @@ def _compared(results: Results) -> list[Finding]:
     return [
         Finding(
             "Propagation needs far fewer messages than two-phase (3n).",
-            judged([a.y < b.y for a, b in zip(n, two_phase, strict=True)]),
-            f"{at} {percents(n, two_phase)} as many.",
+            judged([a.y <= FAR_FEWER * b.y for a, b in zip(n, two_phase, strict=True)]),
+            f"{at} {percents(n, two_phase)} as many (taken as far fewer: up to"
+            f" {100 * FAR_FEWER:.0f} %).",
         ),
         Finding(
             "It needs only slightly more messages than the centralized method.",
@@ -502,13 +526,20 @@ def table2_findings(results: Results) -> list[Finding]:
             judged(_equal(two_phase, of("two_phase", "messages_formula"))),
             f"{at} N {_list(two_phase)}.",
         ),
-        Finding(
-            "Two-phase (n + 2) is comparable for small groups only.",
-            judged([a.y < b.y for a, b in zip(n, two_phase, strict=True)]),
-            f"{at} propagation takes {percents(n, two_phase)} as many transmissions.",
-        ),
+        _comparable(n, two_phase),
         _checks(results),
     ]
+
+
+def _comparable(n: Sequence[Spot], two_phase: Sequence[Spot]) -> Finding:
+    """Both halves of "only": comparable where groups are small, and not where they are larger."""
+    times = [Spot(b.x, b.y / a.y, 0.0) for a, b in zip(n, two_phase, strict=True)]
+    return Finding(
+        "Two-phase (n + 2) is comparable for small groups only.",
+        judged([(spot.y <= COMPARABLE) == (spot.x <= SMALL) for spot in times]),
+        f"{_sizes(n)} two-phase takes {means(times, 1)} times as many transmissions as propagation"
+        f" (comparable: at most {COMPARABLE:g}; small: at most {SMALL} sites).",
+    )
 
 
 def _checks(results: Results) -> Finding:
@@ -673,6 +704,10 @@ def _told(row: ResultRow) -> str:
 def _where(row: ResultRow, *names: str) -> str:
     words = {"groups": "{} groups", "sites": "{} sites", "size": "{} sites per group"}
     return ", ".join(words[name].format(row.parameters[name]) for name in names)
+
+
+def _some(cases: Sequence[bool]) -> str:
+    return f"{sum(cases)} of {len(cases)}"
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -119,12 +119,15 @@ def _centralized(table: GroupTable) -> Mapping[str, float]:
 
 def _two_phase(table: GroupTable) -> Mapping[str, float]:
     """From [GS]'s description: a member receives the message, answers, and receives the final
-    number, so three per membership; a source sends, receives and sends n times each."""
+    number, so three per membership; a source sends, receives and sends n times each. `load_mean`:
+    of the sites that are in any group."""
     indexed = IndexedTable.of(table)
     sizes = [len(members) for members in indexed.members]
+    received = [3 * len(groups) for groups in indexed.groups_of if groups]
     delays = [[3 * L_MS + (n + 2 + i) * P_MS for i in range(n)] for n in sizes]
     return {
-        "load_max": 3 * max(len(groups) for groups in indexed.groups_of),
+        "load_max": max(received),
+        "load_mean": fmean(received),
         "load_source": 3 * fmean(sizes),
         "load_one_source": 3 * sum(sizes),
         **_delay_measures(delays),

@@ -40,10 +40,13 @@ def change_findings(results: Results) -> list[Finding]:
         ),
         Finding(
             "Close and Open are quicker than a commit among all sites.",
-            judged([a.y < b.y for a, b in zip(paper_ms, commit_ms, strict=True)]),
-            f"{at} computed, Close and Open take {means(paper_ms)} ms, a commit"
-            f" {means(commit_ms)} ms; ours took {with_intervals(took, 0)} ms from the wish until"
-            " the last site had opened (voters' frames cost no P in the simulator).",
+            judged(
+                [max(a.y, b.y) < c.y for a, b, c in zip(took, paper_ms, commit_ms, strict=True)]
+            ),
+            f"{at} ours took {with_intervals(took, 0)} ms from the wish until the last site had"
+            f" opened (voters' frames cost no P in the simulator), a commit {means(commit_ms)} ms;"
+            f" computed, the paper's Close and Open take {means(paper_ms)} ms. Judged are both, at"
+            " each number of sites.",
         ),
         Finding(
             "Messages are not held up for long by a change.",

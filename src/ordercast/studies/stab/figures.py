@@ -15,6 +15,7 @@ from ordercast.studies.figures import (
     draw_line,
     label,
     legend,
+    legend_below,
     log_axis,
     new_figure,
     title,
@@ -169,7 +170,7 @@ def pairs_figure(
 
     def draw_pairs(results: Results) -> "Figure":
         drawn = bool(random_spots(results, measure, "coordp"))
-        figure, axes = new_figure(12.6, 8.0 if drawn else 4.2, 1 + drawn, 3)
+        figure, axes = new_figure(12.6, 9.0 if drawn else 4.6, 1 + drawn, 3)
         for ax, letter, pair in zip(axes, "ABC", _PAIRS, strict=False):
             for protocol in pair:
                 draw_protocol(ax, results, measure, protocol)
@@ -182,7 +183,7 @@ def pairs_figure(
             title(ax, f"({letter}) {what}: {pair[0]} and {pair[1]}")
             label(ax, "members", unit)
             _log_log(ax)  # the structured one would lie on a linear axis
-            legend(ax)
+            legend_below(ax)
         for ax, letter, pair in zip(axes[3:], "ABC", _PAIRS, strict=False):
             for protocol in pair:
                 _draw_against_complete(ax, results, measure, protocol)
@@ -191,7 +192,7 @@ def pairs_figure(
             title(ax, f"({letter}) random trees beside complete ones")
             label(ax, "members", "times as long")
             log_axis(ax, "x", _TICKS[:-2])
-            legend(ax)
+            legend_below(ax)
         return figure
 
     return draw_pairs
@@ -280,7 +281,7 @@ def rtt_figure(results: Results) -> "Figure":
         _grouped_thousands(ax)
         title(ax, f"{what}; rings: random trees")
         label(ax, "members", "round-trip time at the first member, ms")
-        legend(ax)
+        legend_below(ax)
     return figure
 
 

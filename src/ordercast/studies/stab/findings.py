@@ -36,6 +36,8 @@ CLOSE = 0.25  # likewise: what still counts as close
 FLAT = 0.1  # power of n, at most: what still counts as almost flat; 1.4 times from 47 to 1,365
 NEAR = 0.15  # of the formula: what still counts as agreeing with it
 SLIGHTLY = 0.1  # more, at most
+DRAMATICALLY = 1.0  # power of n, more than: more than in proportion
+MUCH_BETTER = 0.5  # of a power less, at least: another order
 PRINTED = 0.1  # of the printed number: what still counts as that number
 
 
@@ -299,23 +301,24 @@ def pairs_findings(results: Results) -> list[Finding]:
     return [
         Finding(
             "CoordP's round trip grows dramatically with n while S_CoordP's stays almost flat.",
-            judged([powers["coordp"] > 1, powers["s_coordp"] <= FLAT]),
-            f"Powers of n: {powers['coordp']:.2f} and {powers['s_coordp']:.2f} (taken as almost"
-            f" flat: {FLAT:g} or less; arrays of 4n bytes take longer to send). S_CoordP goes from"
-            f" {rtt['s_coordp'][0].y:.1f} to {rtt['s_coordp'][-1].y:.1f} ms, CoordP from"
-            f" {rtt['coordp'][0].y:,.0f} to {rtt['coordp'][-1].y:,.0f}. {_members(a)}"
-            f" {means(a, 1)} times shorter.",
+            judged([powers["coordp"] > DRAMATICALLY, powers["s_coordp"] <= FLAT]),
+            f"Powers of n: {powers['coordp']:.2f} and {powers['s_coordp']:.2f} (taken as dramatic:"
+            f" more than {DRAMATICALLY:g}, as almost flat: {FLAT:g} or less; arrays of 4n bytes"
+            f" take longer to send). S_CoordP goes from {rtt['s_coordp'][0].y:.1f} to"
+            f" {rtt['s_coordp'][-1].y:.1f} ms, CoordP from {rtt['coordp'][0].y:,.0f} to"
+            f" {rtt['coordp'][-1].y:,.0f}. {_members(a)} {means(a, 1)} times shorter.",
         ),
         Finding(
             "FullDist's grows as sharply.",
-            judged([powers["full_dist"] > 1]),
+            judged([powers["full_dist"] > DRAMATICALLY]),
             f"Power of n: {powers['full_dist']:.2f}.",
         ),
         Finding(
             "S_Train scales much better than Train.",
-            judged([powers["s_train"] < powers["train"], *(spot.y > 1 for spot in b)]),
-            f"Powers of n: {powers['s_train']:.2f} and {powers['train']:.2f}. {_members(b)}"
-            f" {means(b, 1)} times shorter.",
+            judged([powers["train"] - powers["s_train"] >= MUCH_BETTER, *(s.y > 1 for s in b)]),
+            f"Powers of n: {powers['s_train']:.2f} and {powers['train']:.2f} (much better:"
+            f" {MUCH_BETTER:g} less, or more than that). {_members(b)} {means(b, 1)} times"
+            " shorter.",
         ),
     ]
 

@@ -140,13 +140,17 @@ def change_findings(results: Results) -> list[Finding]:
     moved = {(p, kind): of(p, f"{kind}_moved") for p in CHANGING for kind in KINDS}
     frames = {(p, kind): of(p, f"{kind}_frames") for p in CHANGING for kind in KINDS}
     flat = [end_to_end(spots) <= _FLAT for spots in frames.values()]
+    local = [spot.y == words["join"][0].y for spot in words["join"]]
     sizes = ", ".join(f"{size:,}" for size in values(results, "sites"))
     return [
         Finding(
-            "Joining the tree is local: what it takes does not depend on the size of the group.",
-            judged([spot.y == words["join"][0].y for spot in words["join"]]),
+            "Joining and leaving the tree are local: what they take does not depend on the size of"
+            " the group.",
+            judged([*local, end_to_end(words["leave"]) <= _FLAT]),
             f"In the paper's way, words of a join: {means(words['join'])}; of a leave, three for"
-            f" each neighbour: {means(words['leave'])} (at {sizes} sites).",
+            f" each neighbour: {means(words['leave'])} (at {sizes} sites), which grows as the power"
+            f" {end_to_end(words['leave']):.2f} of the sites (taken as none: at most {_FLAT:g}; a"
+            " join has to take the same everywhere).",
         ),
         Finding(
             "A change of membership is a local operation of the running protocol.",

@@ -75,7 +75,8 @@ def latencies(config: Config, seed: int, _run: str) -> Measured:
 
 def traffic(config: Config, seed: int, _run: str) -> Measured:
     """Messages are sent one after the other. Counts the requests and answers per message over each
-    link, the busiest first, and at the busiest site. Headers and bodies are not counted."""
+    link, the busiest first, and at the busiest site; `requests_later`: those of all messages but
+    the first. Headers and bodies are not counted."""
     sites = site_names(config["sites"])
     structure = on_tree(config["shape"], sites, seed)
     senders = _senders(structure, config["senders"], seed)
@@ -97,6 +98,7 @@ def traffic(config: Config, seed: int, _run: str) -> Measured:
         loads = [*sorted(links.values(), reverse=True), *([0] * len(sites))]
         measures |= {
             f"{protocol}/requests_sent": len(requests) / count,
+            f"{protocol}/requests_later": sum(f.at >= _APART for f in requests) / max(1, count - 1),
             f"{protocol}/links_used": float(len(links)),
             f"{protocol}/busiest_site": max(at.values(), default=0) / count,
             f"{protocol}/through_root": len(passing) / count,

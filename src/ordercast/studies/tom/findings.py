@@ -24,12 +24,14 @@ SHARED = {
     "ring": " (it is an average, for messages one at a time; sources at once share a turn)",
 }
 NEAR = 0.35  # of a power: what still counts as the same growth
+HOLDS = 0.5  # of the sessions of a point, more than: where an equation still counts as holding
 FLAT = 0.1  # of a power, at most: what still counts as none, where s is not printed
 EQUAL = 1.5  # times as many, at most: what still counts as the same number of packets
 _ROLES = {"source": "a source", "order": "the ordering node", "receiver": "a receiver"}
 _EQUATIONS = {"symmetric": 1, "two_phase": 2, "centralized": 3, "ring": 4, "propagation": 5,
               "metagroup": 5, "tom": 5}  # fmt: skip
 SIMILAR = 2.0  # times as many, at most: what still counts as similar
+AFFECTED = 0.5  # of the hosts, at most: what still counts as those alone that are affected
 _TREES = ("propagation", "metagroup", "tom")
 
 
@@ -68,7 +70,9 @@ def _packets(results: Results, protocol: str) -> Finding:
 
 def _formula(results: Results, protocol: str) -> Finding:
     """Printed M against measured M, at every point of the table. An equation holds at a point if it
-    holds in every session there: a mean may be right because errors cancel."""
+    holds in more than half of the sessions there. The caption calls M an average, and p is an
+    average path: to ask for every session would be more than the paper says. A mean does not judge
+    it either: it may be right because errors cancel."""
     printed, corrected = _rows(results, protocol, "printed"), _rows(results, protocol, "corrected")
     measured = _rows(results, protocol, "transmissions")
     ratios = [m / p for m, p in zip(measured, printed, strict=True)]
@@ -86,10 +90,11 @@ def _formula(results: Results, protocol: str) -> Finding:
     )
     return Finding(
         f"{NAMES.get(protocol, protocol)}: M = {PRINTED[protocol]}.",
-        judged([share == 1 for share in exact]),
+        judged([share > HOLDS for share in exact]),
         f"Measured {_span(ratios)} times the printed cost; met exactly in"
-        f" {_percent(exact)} of the sessions of a point, in all of them at"
-        f" {sum(share == 1 for share in exact)} of {len(exact)} points. The corrected formula is"
+        f" {_percent(exact)} of the sessions of a point, in more than {100 * HOLDS:g} % of them (it"
+        f" holds) at {sum(share > HOLDS for share in exact)} of {len(exact)} points, in all of them"
+        f" at {sum(share == 1 for share in exact)}. The corrected formula is"
         f" met exactly at {right} of {len(measured)} points{within}{SHARED.get(protocol, '')}."
         f" {told}.",
     )
@@ -171,11 +176,11 @@ def sessions_findings(results: Results) -> list[Finding]:
         ),
         Finding(
             "Trees engage only those hosts that are affected; rings engage all.",
-            judged([_engaged(results, p, n) <= 0.5 * n for p in _TREES for n in hosts]),
+            judged([_engaged(results, p, n) <= AFFECTED * n for p in _TREES for n in hosts]),
             "Hosts that send or receive: " + "; ".join(
                 f"{NAMES.get(p, p)} {', '.join(f'{_engaged(results, p, n):.0f}' for n in hosts)}"
                 for p in known if p != "symmetric"
-            ) + f" ({at[:-1]}).",
+            ) + f" ({at[:-1]}; those alone that are affected: at most {100 * AFFECTED:g} %).",
         ),
     ]  # fmt: skip
 

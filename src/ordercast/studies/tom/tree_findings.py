@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ONE_LINK = 1.1  # links a hop, at most: what still counts as one
+INCREASES = 0.5  # a power of the hosts, more than: what counts as an increase
 _LINES = {"uniform": "-", "local": "--"}
 
 
@@ -154,7 +155,7 @@ def rings_findings(results: Results) -> list[Finding]:
         Finding(
             "The latency of a ring increases in large sessions.",
             judged([growth["ring"] > growth[p] for p in ("two_phase", "centralized", "tom")]
-                   + [growth["ring"] > 0.5]),
+                   + [growth["ring"] > INCREASES]),
             f"At {rates[0]} messages a second, {places(by_hosts('ring'))} hosts: ring"
             f" {means(by_hosts('ring'))} ms; it grows as these powers of the hosts: "
             + ", ".join(f"{NAMES.get(p, p)} {g:.2f}" for p, g in growth.items())
