@@ -259,7 +259,7 @@ def test_numbers_grow_with_batches_and_chunks() -> None:
     ],
 )
 def test_columns_that_the_sink_cannot_take_are_named(schema: str, said: str) -> None:
-    options = sink_options({"nodes": "c.toml", "stagingLocation": "d", "group": "alpha"})
+    options = sink_options({"nodes": "c.toml", "stagingLocation": "/d", "group": "alpha"})
     with pytest.raises(ConfigError) as found:
         SinkWriter(options, _struct(schema))
     assert said in str(found.value)
@@ -277,7 +277,7 @@ def _struct(text: str) -> StructType:
 
 
 def test_rows_without_a_group_or_a_payload_are_refused() -> None:
-    options = sink_options({"nodes": "c.toml", "stagingLocation": "d"})
+    options = sink_options({"nodes": "c.toml", "stagingLocation": "/d"})
     with pytest.raises(ConfigError, match="group: name it as an option, or as a column"):
         SinkWriter(options, _struct("payload binary"))
     with pytest.raises(ConfigError, match="payload: a row has none"):

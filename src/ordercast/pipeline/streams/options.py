@@ -3,6 +3,7 @@
 A mistake is one line that names the option and its value.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ _SOURCE = (
 )  # fmt: skip
 _SINK = ("group", "producer", "stagingLocation", "site", *_PLACES)
 _SPARKS = ("path", "checkpointLocation", "queryName")  # Spark's own, which come along
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # as `dbfs:/chk`, which is no folder here
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +116,34 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _staging(options: "_Given") -> Path:
+    """Tasks and the driver write there. They may have other working directories."""
     found = options.path("stagingLocation")
     if found is not None:
-        return found
-    if "://" in (options.get("checkpointLocation") or "").removeprefix("file://"):
-        raise ConfigError(
-            f"checkpointLocation: {shown(options.get('checkpointLocation'))} cannot hold staged"
-            " rows, which need a true link and fsync: name a folder that the driver and all"
-            " executors share as stagingLocation"
-        )
-    checkpoint = options.path("checkpointLocation")
-    if checkpoint is None:
+        return _whole("stagingLocation", found)
+    text = options.get("checkpointLocation")
+    if text is None:
         raise ConfigError(
             "stagingLocation: is missing; name a folder that the driver and all executors share, or"
             " give checkpointLocation as an option of the query"
         )
-    return checkpoint / "ordercast"
+    try:
+        checkpoint = options.path("checkpointLocation")
+    except ConfigError:
+        raise ConfigError(
+            f"checkpointLocation: {shown(text)} cannot hold staged rows, which need a true link and"
+            " fsync: name a folder that the driver and all executors share as stagingLocation"
+        ) from None
+    assert checkpoint is not None
+    return _whole("checkpointLocation", checkpoint) / "ordercast"
+
+
+def _whole(name: str, folder: Path) -> Path:
+    if not folder.is_absolute():
+        raise ConfigError(
+            f"{name}: {shown(str(folder))} is a relative path, and tasks may run elsewhere: give"
+            " the whole path of a folder that the driver and all executors share"
+        )
+    return folder
 
 
 class _Given:
@@ -150,9 +164,8 @@ class _Given:
         text = self.get(name)
         if text is None:
             return None
-        plain = text.removeprefix("file://") if text.startswith("file:///") else text
-        plain = plain.removeprefix("file:")
-        if "://" in plain or not plain:
+        plain = re.sub(r"^file:(//(localhost)?(?=/))?", "", text)
+        if _SCHEME.match(plain) or plain.startswith("//") or not plain:
             raise ConfigError(f"{name}: {shown(text)} is not a folder of this machine")
         return Path(plain)
 
