@@ -28,6 +28,10 @@ _HASH_BYTES = 16
 _ROWS = re.compile(r"[0-9]+-[0-9a-f]+\.rows")
 
 
+class RowsGone(Error):
+    """Staged rows that are not there any more, or cannot be read."""
+
+
 class StagedRow(NamedTuple):
     """A row as it is sent."""
 
@@ -135,7 +139,7 @@ class Staging:
         return found
 
     def rows(self, fixed: FixedBatch) -> Iterator[StagedRow]:
-        """All rows of a batch, in the order in which they are sent."""
+        """All rows of a batch, in the order in which they are sent. Raises RowsGone."""
         for file in fixed.files:
             yield from self._rows_of(fixed.batch, file)
 
@@ -156,9 +160,11 @@ class Staging:
                 while data := rows.read(1 << 20):
                     digest.update(data)
         except FileNotFoundError:
-            raise Error(f"{path}: is missing, and the batch is not sent yet: restore it") from None
+            raise RowsGone(f"{path}: is missing") from None
+        except OSError as error:
+            raise RowsGone(f"{path}: cannot be read: {error.strerror}") from None
         if digest.hexdigest() != file.digest:
-            raise Error(f"{path}: is damaged, and the batch is not sent yet: restore it")
+            raise RowsGone(f"{path}: is damaged")
 
     def finish(self, batch: int) -> None:
         """All of the batch is stable: remember that, and remove its rows and old batches."""
