@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,56 @@ async def test_a_driver_that_another_one_overtakes_sends_what_that_has_fixed(
         monkeypatch.setattr(sending, "_walk", overtaken)
         await commit_batch(staging, "sink", 0, [mine], lambda: sites.connect("a"))
         assert await delivered(sites) == [b"a2"]
+
+
+@in_loop
+async def test_a_new_folder_needs_proof_that_it_is_the_first_and_no_grant_is_taken_for_one(
+    tmp_path: Path,
+) -> None:
+    """The rows of the second folder have the numbers of the first: they would be dropped as copies,
+    without a word, where nobody may ask for the mark."""
+    async with served_to_strangers(tmp_path, "send:*") as sites:
+
+        async def send(folder: str, batch: int, text: str, *, chosen: bool, site: str = "") -> None:
+            staging = Staging(tmp_path / folder)
+            files = [stage(staging, rows_of(text), batch)] if text else []
+            client = partial(sites.connect, site) if site else partial(stranger, sites)
+            producer = "sink" if text else ""
+            await commit_batch(staging, producer, batch, files, client, chosen=chosen)
+
+        with pytest.raises(
+            ConfigError, match=r"one is new, and whether producer 'sink' .* enough\)"
+        ):
+            await send("one", 0, "a1", chosen=True)
+        await send("one", 0, "a1", chosen=False)  # a name that nobody has used
+        await send("one", 1, "a2", chosen=False)
+        for batch, chosen in ((0, True), (1, True), (1, False), (2, False)):
+            with pytest.raises(ConfigError, match=r"two is new, .* client:spark .* restore it"):
+                await send("two", batch, "a3", chosen=chosen)
+            assert Staging(tmp_path / "two").fixed(batch) is None
+        with pytest.raises(Error, match="batch 1: some of it"):
+            await send("two", 1, "a3", chosen=False, site="a")
+        await send("two", 2, "a3", chosen=False, site="a")  # its member knows: nothing was sent
+        await send("two", 3, "a4", chosen=False)
+        await send("three", 0, "", chosen=False)  # no tasks: it is there from the beginning
+        await send("three", 1, "", chosen=False)
+        with pytest.raises(ConfigError, match="four is new"):
+            await send("four", 4, "a5", chosen=False)
+        await send("three", 4, "a5", chosen=False)
+        assert await delivered(sites) == [b"a1", b"a2", b"a3", b"a4", b"a5"]
+
+
+@in_loop
+async def test_a_site_that_is_no_member_proves_nothing(tmp_path: Path) -> None:
+    """It has no log of the group, and may know of a mark long after."""
+    async with served(tmp_path, {"alpha": ["a", "b"], "beta": ["b", "c"]}) as sites:
+        for folder, site, said in (("one", "b", ""), ("two", "c", "c is no member of group 'alp")):
+            staging = Staging(tmp_path / folder)
+            files = [stage(staging, rows_of("a1"))]
+            sent = commit_batch(staging, "sink", 0, files, partial(sites.connect, site))
+            if said:
+                with pytest.raises(ConfigError, match=said):
+                    await sent
+            else:
+                await sent
+        assert await delivered(sites) == [b"a1"]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.headers import Headers
 from ordercast.net.client.client import Client
 from ordercast.net.client.outgoing import SendLimits
@@ -73,6 +73,10 @@ class DyingClient:
 
     async def status(self) -> dict[str, Any]:
         return await self.client.status()
+
+    @property
+    def site(self) -> Site:
+        return self.client.site
 
     @property
     def groups(self) -> dict[Group, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, without_extras
 from ordercast.model.envelope import PER_RUN
 from ordercast.model.errors import ConfigError, Error, NotGranted, TooLarge, UnknownGroup
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.headers import PER_HEADER, Headers
 from ordercast.model.limits import ENVELOPE_BYTES, HEADERS_BYTES, MESSAGE_HEADERS, TICKETS
 from ordercast.model.names import nearest
@@ -47,6 +47,9 @@ class ProducingNode(Protocol):
     async def status(self) -> dict[str, Any]: ...
 
     @property
+    def site(self) -> Site: ...
+
+    @property
     def groups(self) -> Mapping[Group, Any]: ...
 
     @property
@@ -69,12 +72,18 @@ async def commit_batch(
     batch: int,
     files: Sequence[StagedFile],
     connect: Callable[[], AbstractAsyncContextManager[ProducingNode]],
+    *,
+    chosen: bool = True,
 ) -> None:
     """Send a batch once, however often this is called. The files of the first call count.
-    `producer`: "" if no task has named it."""
+    `producer`: "" if no task has named it; `chosen`: another query may have sent as this one."""
+    if not (producer or staging.producer()):  # nothing was ever staged here
+        if not batch:
+            staging.begin()
+        return
+    if not staging.producer() and (chosen or (batch and not staging.has_begun())):
+        await _require_first(staging, producer, batch, files, connect)
     name = staging.claim(producer)
-    if not name:
-        return  # nothing was ever staged here
     if staging.is_done(batch):
         staging.finish(batch)  # removes what was staged anew
         return
@@ -86,27 +95,56 @@ async def commit_batch(
         return
     async with connect() as node:
         if fixed is None:
-            await _require_unsent(node, name, batch)
+            await _require_unsent(node, staging, name, batch, files)
             _require_sendable(node, files)
             fixed = await _fix(node.send_limits, staging, cut(node.send_limits, name, batch, files))
         await _send(node, staging, fixed)
     staging.finish(batch)
 
 
-async def _require_unsent(node: ProducingNode, producer: str, batch: int) -> None:
-    """A batch that is not fixed was never sent, unless its folder was lost: raise an Error then."""
+async def _require_first(
+    staging: Staging,
+    producer: str,
+    batch: int,
+    files: Sequence[StagedFile],
+    connect: Callable[[], AbstractAsyncContextManager[ProducingNode]],
+) -> None:
+    """A folder that remembers nothing is the first one of this producer, or another one was lost.
+    Raise an Error unless a member of the groups knows that nothing was sent."""
+    async with connect() as node:
+        _require_sendable(node, files)
+        unknown = await _require_unsent(node, staging, producer, batch, files)
+    if unknown:
+        raise ConfigError(
+            f"stagingLocation: {staging.folder} is new, and whether producer {producer!r} has sent"
+            f" batch {batch} or later ones before cannot be asked: {unknown}; if there was another"
+            " folder, restore it"
+        )
+
+
+async def _require_unsent(
+    node: ProducingNode, staging: Staging, producer: str, batch: int, files: Sequence[StagedFile]
+) -> str:
+    """A batch that is not fixed was never sent, unless its folder was lost: raise an Error then.
+    Returns why the site cannot know that; "": it knows."""
     try:
         told = (await node.status())["producers"]
-    except NotGranted:
-        return
+    except NotGranted as error:
+        return f"{error} (observe or read of any group is enough)"
     first = number_of(batch, 1)
-    for group, mark in _marks(told, producer):
-        if mark >= first:
+    marks = _marks(told, producer)
+    for group, mark in marks:
+        if mark >= first and staging.fixed(batch) is None:  # not by another driver, just now
             raise Error(
                 f"batch {batch}: some of it, or of a later batch, was sent to group {group} before"
                 f" (producer {producer} is at {mark}), and what it was is not in stagingLocation:"
                 " restore that folder, or begin a query with a new checkpoint"
             )
+    groups = {group for file in files for group in file.groups} | {group for group, _ in marks}
+    for group in sorted(groups):
+        if node.site not in node.groups.get(group, (node.site,)):
+            return f"site {node.site} is no member of group {group!r}; name one that is in nodes"
+    return ""
 
 
 def _require_sendable(node: ProducingNode, files: Sequence[StagedFile]) -> None:

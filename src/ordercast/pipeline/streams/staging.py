@@ -23,7 +23,7 @@ from ordercast.model.groups import Group
 from ordercast.model.headers import HeaderItems
 
 KEPT_BATCHES = 100  # as many as Spark keeps commits of, by default
-_FIXED, _DONE, _PRODUCER = "fixed.json", "done", "producer"
+_FIXED, _DONE, _PRODUCER, _BEGUN = "fixed.json", "done", "producer", "begun"
 _HASH_BYTES = 16
 _ROWS = re.compile(r"[0-9]+-[0-9a-f]+\.rows")
 
@@ -102,19 +102,31 @@ class Staging:
 
     # --- in a commit ------------------------------------------------------------------------------
 
+    def producer(self) -> str:
+        """The producer of this folder; "" while it has none: nothing was sent from it."""
+        file = self.folder / _PRODUCER
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
     def claim(self, producer: str) -> str:
         """The producer of this folder. A folder belongs to one query. "" only asks for the name."""
         _make(self.folder)
-        file = self.folder / _PRODUCER
-        if producer and not file.exists():
-            _write_once(file, producer.encode())
-        found = file.read_text(encoding="utf-8") if file.exists() else ""
+        if producer and not self.producer():
+            _write_once(self.folder / _PRODUCER, producer.encode())
+        found = self.producer()
         if producer and found != producer:
             raise ConfigError(
                 f"stagingLocation: {self.folder} belongs to producer {found!r}, and this query"
                 f" sends as {producer!r}: give it a folder of its own"
             )
         return found
+
+    def begin(self) -> None:
+        """Remember that the folder was there at the query's first batch, which had no tasks."""
+        _make(self.folder)
+        _write_once(self.folder / _BEGUN, b"")
+
+    def has_begun(self) -> bool:
+        return (self.folder / _BEGUN).exists()
 
     def is_done(self, batch: int) -> bool:
         return (self._place(batch) / _DONE).exists()
