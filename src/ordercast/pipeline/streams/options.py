@@ -14,7 +14,7 @@ from ordercast.model.names import nearest, require_name, shown
 from ordercast.pipeline.streams.offsets import Offsets, offsets_in
 
 EARLIEST, LATEST = "earliest", "latest"
-DEFAULT_READER = "spark"
+DEFAULT_READER = "spark"  # of queries that earlier releases have begun without a name
 TIMEOUT_S = 60.0
 
 _PLACES = ("nodes", "dir", "cert", "key", "ca", "secret", "timeout")
@@ -45,7 +45,7 @@ class NodeOptions:
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """Of `nodes`, `history` and `store` one is given. `groups`: None for all. `rollbacks`: read
-    also what may be taken back, and tell when it is."""
+    also what may be taken back, and tell when it is. `has_own_reader`: its name was given."""
 
     nodes: NodeOptions | None
     history: Path | None
@@ -61,6 +61,18 @@ class SourceOptions:
     headers: bool
     rollbacks: bool
     reader: str
+    has_own_reader: bool
+
+    def require_own_reader(self) -> None:
+        """Where a query begins. Spark tells a source nothing that two queries do not share, so no
+        name can be made up: with one name the query that is ahead would free what the other has yet
+        to read."""
+        if self.nodes is not None and not self.has_own_reader:
+            raise ConfigError(
+                "readerName: is missing; a query of nodes keeps its place at the sites under a name"
+                f" that no other query has ({DEFAULT_READER!r} is the one of queries that began"
+                " without a name under an earlier release)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     if len(named) != 1:
         told = " and ".join(named) or "none of them is given"
         raise ConfigError(f"one of nodes, history and store says what is read: {told}")
-    subscribe = options.get("subscribe")
+    subscribe, reader = options.get("subscribe"), options.get("readerName")
     return SourceOptions(
         nodes=options.node_options() if named == ["nodes"] else None,
         history=history,
@@ -97,7 +109,8 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         fail_on_data_loss=options.truth("failOnDataLoss", True),
         headers=options.truth("includeHeaders", False),
         rollbacks=options.truth("includeRollbacks", False),
-        reader=require_name(options.get("readerName") or DEFAULT_READER, "readerName"),
+        reader=DEFAULT_READER if reader is None else require_name(reader, "readerName"),
+        has_own_reader=reader is not None,
     )
 
 
