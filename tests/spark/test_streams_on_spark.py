@@ -41,7 +41,7 @@ def in_order(parts):
 read = spark.read.format("ordercast").options(**place, subscribe="alpha").load()
 found = [[row.site, row.position, int(row.payload)] for row in read.collect()]
 stream = spark.readStream.format("ordercast").options(**place, subscribe="alpha")
-rows = stream.option("maxOffsetsPerTrigger", "60").load()
+rows = stream.options(maxOffsetsPerTrigger="60", readerName="mine").load()
 rows = rows.selectExpr(
     "cast(cast(payload as string) as int) as n", "n % 7 as key", "payload",
     "map('key', cast(cast(key as string) as binary)) as headers",

@@ -82,7 +82,10 @@ class DemoStream:
         )
         chosen = reading.load().where(CHOSEN).select("payload")
         writing = chosen.writeStream.format("ordercast").options(
-            **place, site=SENT_AT, group=SINK, checkpointLocation=str(self._directory / STREAM)
+            **place,
+            site=SENT_AT,
+            group=SINK,
+            checkpointLocation=str((self._directory / STREAM).resolve()),
         )
         self._query = writing.trigger(processingTime="1 second").start()
         self._thread.start()

@@ -153,7 +153,7 @@ async def test_the_source_has_the_rows_of_the_store_wherever_its_batches_end(
 
         def of_nodes(most: int) -> list[dict[str, Any]]:
             """A query with a limit, to its end."""
-            limit = {"maxOffsetsPerTrigger": str(most)}
+            limit = {"maxOffsetsPerTrigger": str(most), "readerName": "lake"}
             reader = QueryReader(source_options(local(sites, **options, **limit)))
             start, found = reader.initialOffset(), []
             while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
@@ -175,7 +175,7 @@ async def test_the_source_has_the_rows_of_the_store_wherever_its_batches_end(
         assert {row["part"] for row in wanted} == {None, 0, 1, 2, 3, 4}
         for n in range(1, len(wanted)):
             assert await asyncio.to_thread(of_nodes, n) == wanted
-            await client.reset_reader("spark", 1)
+            await client.reset_reader("lake", 1)
             assert await asyncio.to_thread(from_there, n, local(sites)) == wanted[n - 1 :]
             found = await asyncio.to_thread(from_there, n, {"store": str(tmp_path)})
             assert found == wanted[n - 1 : n - 1 + len(found)]  # the store knows later what stays

@@ -50,7 +50,7 @@ def rows_of(reader: Any, partitions: list[Any]) -> list[dict[str, Any]]:
 
 
 def stream(**options: str) -> QueryReader:
-    return QueryReader(source_options({"timeout": "20", **options}))
+    return QueryReader(source_options({"timeout": "20", "readerName": "spark", **options}))
 
 
 class Query:
@@ -330,3 +330,36 @@ async def test_wrong_sites_and_groups_are_named(tmp_path: Path) -> None:
                 await asyncio.to_thread(reader.initialOffset)
             assert said in str(found.value)
             await asyncio.to_thread(reader.stop)
+
+
+@in_loop
+async def test_a_query_begins_only_under_a_name_and_one_that_had_none_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Two queries without one would share a reader: what one confirms is gone for the other. Older
+    checkpoints are of the reader `spark`."""
+    async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:
+        await send(client, "a1", "a2")
+        unnamed = QueryReader(source_options(local(sites, sites="a")))
+        for begin in (unnamed.initialOffset, Query(unnamed)._batch):
+            with pytest.raises(ConfigError, match="readerName: is missing; a query of nodes keeps"):
+                await asyncio.to_thread(begin)
+        assert (await client.status())["readers"] == {}
+        older = Query(stream(**local(sites, sites="a")))
+        assert await eventually(older, 2) == [("a", 1, "a1"), ("a", 2, "a2")]
+        await older.stop()
+        await send(client, "a3")
+        later = Query(unnamed, older.start)
+        assert await eventually(later, 1) == [("a", 3, "a3")]
+        for _ in range(2):  # one batch late
+            await later.batch()
+        assert (await client.status())["readers"]["spark"]["confirmed"] == 3
+        await later.stop()
+        await client.open_reader("own", "*")  # and gets a name of its own
+        await client.remove_reader("spark")
+        await send(client, "a4")
+        moved = Query(stream(**local(sites, sites="a", readerName="own")), later.start)
+        assert await eventually(moved, 1) == [("a", 4, "a4")]
+        await moved.stop()
+        batch = BatchReader(source_options(local(sites, sites="a")))  # has no reader
+        assert len(await asyncio.to_thread(lambda: rows_of(batch, batch.partitions()))) == 4

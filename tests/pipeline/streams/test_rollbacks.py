@@ -160,7 +160,10 @@ async def test_daemons_and_stores_tell_what_an_excluded_site_takes_back(tmp_path
     async with served(tmp_path, GROUPS, remote=True, **options) as sites:
         cluster = sites.cluster
         nodes = {"nodes": sites.address("a"), "cert": str(certs / "clients" / "spark.pem")}
-        places = [{"store": str(tmp_path), "sites": "a"}, {**nodes, "timeout": "20"}]
+        places = [
+            {"store": str(tmp_path), "sites": "a"},
+            {**nodes, "timeout": "20", "readerName": "told"},
+        ]
         await (await cluster["a"].multicast("alpha", b"all")).stable()
         found = [
             await asyncio.to_thread(

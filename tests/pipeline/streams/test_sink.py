@@ -11,14 +11,15 @@ from pyspark.sql.types import StructType
 
 from ordercast import Delivery, TooLarge, UnknownGroup
 from ordercast.model.errors import ConfigError, Error
-from ordercast.pipeline.streams import sending
+from ordercast.pipeline.streams import sending, sink
 from ordercast.pipeline.streams import staging as staging_module
 from ordercast.pipeline.streams.options import sink_options
 from ordercast.pipeline.streams.sending import commit_batch, number_of
-from ordercast.pipeline.streams.sink import SinkWriter, staged_row
+from ordercast.pipeline.streams.sink import SinkWriter, Staged, staged_row
 from ordercast.pipeline.streams.staging import (
     KEPT_BATCHES,
     FixedBatch,
+    StagedFile,
     StagedRow,
     Staging,
     chunks,
@@ -259,7 +260,7 @@ def test_numbers_grow_with_batches_and_chunks() -> None:
     ],
 )
 def test_columns_that_the_sink_cannot_take_are_named(schema: str, said: str) -> None:
-    options = sink_options({"nodes": "c.toml", "stagingLocation": "d", "group": "alpha"})
+    options = sink_options({"nodes": "c.toml", "stagingLocation": "/d", "group": "alpha"})
     with pytest.raises(ConfigError) as found:
         SinkWriter(options, _struct(schema))
     assert said in str(found.value)
@@ -276,8 +277,24 @@ def _struct(text: str) -> StructType:
     return found
 
 
+def test_a_name_that_is_given_counts_as_one_that_others_may_have_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[tuple[str, bool]] = []
+
+    async def commit(_: Staging, producer: str, *__: Any, chosen: bool) -> None:
+        told.append((producer, chosen))
+
+    monkeypatch.setattr(sink, "commit_batch", commit)
+    given = {"nodes": "c.toml", "stagingLocation": "/d", "group": "alpha"}
+    staged = Staged("spark-1", StagedFile(0, "0-0.rows", 0, "", [], 0))
+    for options in (given, {**given, "producer": "spark-1"}):
+        SinkWriter(sink_options(options), _struct("payload binary")).commit([staged], 0)
+    assert told == [("spark-1", False), ("spark-1", True)]
+
+
 def test_rows_without_a_group_or_a_payload_are_refused() -> None:
-    options = sink_options({"nodes": "c.toml", "stagingLocation": "d"})
+    options = sink_options({"nodes": "c.toml", "stagingLocation": "/d"})
     with pytest.raises(ConfigError, match="group: name it as an option, or as a column"):
         SinkWriter(options, _struct("payload binary"))
     with pytest.raises(ConfigError, match="payload: a row has none"):

@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ordercast.model.groups import Group
+from ordercast.model.groups import Group, Site
 from ordercast.model.headers import Headers
 from ordercast.net.client.client import Client
+from ordercast.net.client.outgoing import SendLimits
 from ordercast.pipeline.streams import sending
 from ordercast.pipeline.streams.sending import commit_batch
 from ordercast.pipeline.streams.staging import (
@@ -74,12 +75,16 @@ class DyingClient:
         return await self.client.status()
 
     @property
+    def site(self) -> Site:
+        return self.client.site
+
+    @property
     def groups(self) -> dict[Group, Any]:
         return dict(self.client.groups)
 
     @property
-    def cluster(self) -> Any:
-        return self.client.cluster
+    def send_limits(self) -> SendLimits:
+        return self.client.send_limits
 
 
 EARLY = ("before it is fixed", "when it is fixed", "among the chunks", "before it is done")

@@ -36,7 +36,7 @@ def start(spark: SparkSession, words: list[str], name: str) -> Any:
     source = spark.readStream.format("ordercast").options(**place)
     source = source.option("maxOffsetsPerTrigger", str(PER_BATCH))
     if name == SENDING:
-        rows = source.options(sites="b", subscribe="alpha").load()
+        rows = source.options(sites="b", subscribe="alpha", readerName="sender").load()
         even = rows.where("cast(cast(payload as string) as int) % 2 = 0").select("payload")
         writing = even.writeStream.format("ordercast").options(**place, site="c", group="gamma")
     else:

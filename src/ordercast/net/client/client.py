@@ -68,7 +68,7 @@ from ordercast.net.client.followers import (
     NamedClientDeliveries,
     NamedSubscription,
 )
-from ordercast.net.client.outgoing import ClientOutgoing, Target
+from ordercast.net.client.outgoing import ClientOutgoing, SendLimits, Target
 from ordercast.net.client.readers import ClientBatches, ClientDeliveries, ClientSubscription
 from ordercast.net.client.requests import ClientReceipt
 from ordercast.net.cluster.config import Cluster
@@ -598,6 +598,11 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     def groups(self) -> dict[Group, tuple[Site, ...]]:
         """The groups of the cluster and their members, as the daemon said last."""
         return dict(self._targets.groups)
+
+    @property
+    def send_limits(self) -> SendLimits:
+        """How much the daemon takes of this client, as it said last."""
+        return self._outgoing.limits
 
     async def status(self) -> dict[str, Any]:
         """The object that `ordercast status --json` prints for this site. Raises Away, or Error

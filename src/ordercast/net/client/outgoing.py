@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
@@ -33,6 +34,17 @@ _BATCH_PART = 16  # nor more than this part of what may be under way: large batc
 
 Target = tuple[Group, tuple[Site, ...], tuple[Group, ...]]
 """A named group, or "" and listed sites; and the groups that the sites are the members of."""
+
+
+class SendLimits(NamedTuple):
+    """What a daemon takes of a client. `messages`, `bytes`: what may be under way at once, so also
+    the most of one batch, unless it is a single message. `headers`: whether messages may have
+    any."""
+
+    messages: int
+    bytes: int
+    message_bytes: int
+    headers: bool
 
 
 class _Quick:
@@ -96,6 +108,10 @@ class ClientOutgoing:
 
     def listed(self, sites: Iterable[Site]) -> Target:
         return "", self.targets.listed(require_names(sites, "sites")), ()
+
+    @property
+    def limits(self) -> SendLimits:
+        return SendLimits(*self._most, self._message_bytes, HEADERS in self.targets.features)
 
     def measure(
         self, target: Target, payloads: list[bytes], headers: BatchHeaders

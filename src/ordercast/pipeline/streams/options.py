@@ -3,6 +3,7 @@
 A mistake is one line that names the option and its value.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from ordercast.model.names import nearest, require_name, shown
 from ordercast.pipeline.streams.offsets import Offsets, offsets_in
 
 EARLIEST, LATEST = "earliest", "latest"
-DEFAULT_READER = "spark"
+DEFAULT_READER = "spark"  # of queries that earlier releases have begun without a name
 TIMEOUT_S = 60.0
 
 _PLACES = ("nodes", "dir", "cert", "key", "ca", "secret", "timeout")
@@ -24,6 +25,7 @@ _SOURCE = (
 )  # fmt: skip
 _SINK = ("group", "producer", "stagingLocation", "site", *_PLACES)
 _SPARKS = ("path", "checkpointLocation", "queryName")  # Spark's own, which come along
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # as `dbfs:/chk`, which is no folder here
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class NodeOptions:
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """Of `nodes`, `history` and `store` one is given. `groups`: None for all. `rollbacks`: read
-    also what may be taken back, and tell when it is."""
+    also what may be taken back, and tell when it is. `has_own_reader`: its name was given."""
 
     nodes: NodeOptions | None
     history: Path | None
@@ -59,6 +61,18 @@ class SourceOptions:
     headers: bool
     rollbacks: bool
     reader: str
+    has_own_reader: bool
+
+    def require_own_reader(self) -> None:
+        """Where a query begins. Spark tells a source nothing that two queries do not share, so no
+        name can be made up: with one name the query that is ahead would free what the other has yet
+        to read."""
+        if self.nodes is not None and not self.has_own_reader:
+            raise ConfigError(
+                "readerName: is missing; a query of nodes keeps its place at the sites under a name"
+                f" that no other query has ({DEFAULT_READER!r} is the one of queries that began"
+                " without a name under an earlier release)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     if len(named) != 1:
         told = " and ".join(named) or "none of them is given"
         raise ConfigError(f"one of nodes, history and store says what is read: {told}")
-    subscribe = options.get("subscribe")
+    subscribe, reader = options.get("subscribe"), options.get("readerName")
     return SourceOptions(
         nodes=options.node_options() if named == ["nodes"] else None,
         history=history,
@@ -95,7 +109,8 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         fail_on_data_loss=options.truth("failOnDataLoss", True),
         headers=options.truth("includeHeaders", False),
         rollbacks=options.truth("includeRollbacks", False),
-        reader=require_name(options.get("readerName") or DEFAULT_READER, "readerName"),
+        reader=DEFAULT_READER if reader is None else require_name(reader, "readerName"),
+        has_own_reader=reader is not None,
     )
 
 
@@ -114,22 +129,34 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _staging(options: "_Given") -> Path:
+    """Tasks and the driver write there. They may have other working directories."""
     found = options.path("stagingLocation")
     if found is not None:
-        return found
-    if "://" in (options.get("checkpointLocation") or "").removeprefix("file://"):
-        raise ConfigError(
-            f"checkpointLocation: {shown(options.get('checkpointLocation'))} cannot hold staged"
-            " rows, which need a true link and fsync: name a folder that the driver and all"
-            " executors share as stagingLocation"
-        )
-    checkpoint = options.path("checkpointLocation")
-    if checkpoint is None:
+        return _whole("stagingLocation", found)
+    text = options.get("checkpointLocation")
+    if text is None:
         raise ConfigError(
             "stagingLocation: is missing; name a folder that the driver and all executors share, or"
             " give checkpointLocation as an option of the query"
         )
-    return checkpoint / "ordercast"
+    try:
+        checkpoint = options.path("checkpointLocation")
+    except ConfigError:
+        raise ConfigError(
+            f"checkpointLocation: {shown(text)} cannot hold staged rows, which need a true link and"
+            " fsync: name a folder that the driver and all executors share as stagingLocation"
+        ) from None
+    assert checkpoint is not None
+    return _whole("checkpointLocation", checkpoint) / "ordercast"
+
+
+def _whole(name: str, folder: Path) -> Path:
+    if not folder.is_absolute():
+        raise ConfigError(
+            f"{name}: {shown(str(folder))} is a relative path, and tasks may run elsewhere: give"
+            " the whole path of a folder that the driver and all executors share"
+        )
+    return folder
 
 
 class _Given:
@@ -150,9 +177,8 @@ class _Given:
         text = self.get(name)
         if text is None:
             return None
-        plain = text.removeprefix("file://") if text.startswith("file:///") else text
-        plain = plain.removeprefix("file:")
-        if "://" in plain or not plain:
+        plain = re.sub(r"^file:(//(localhost)?(?=/))?", "", text)
+        if _SCHEME.match(plain) or plain.startswith("//") or not plain:
             raise ConfigError(f"{name}: {shown(text)} is not a folder of this machine")
         return Path(plain)
 

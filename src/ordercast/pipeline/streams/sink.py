@@ -62,6 +62,7 @@ class SinkWriter(_Writer):  # type: ignore[misc]
                 batchId,
                 [each.file for each in told],
                 lambda: client_of(options.nodes, None, options.site),
+                chosen=bool(options.producer),
             )
         )
 

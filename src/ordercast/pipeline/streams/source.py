@@ -162,6 +162,7 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._feed
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        self.options.require_own_reader()
         first = self.feed.first()  # also makes the reader, so that nothing is forgotten from now on
         begun = self._begun
         if begun is None and self.options.starting == LATEST:

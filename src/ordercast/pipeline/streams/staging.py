@@ -23,9 +23,13 @@ from ordercast.model.groups import Group
 from ordercast.model.headers import HeaderItems
 
 KEPT_BATCHES = 100  # as many as Spark keeps commits of, by default
-_FIXED, _DONE, _PRODUCER = "fixed.json", "done", "producer"
+_FIXED, _DONE, _PRODUCER, _BEGUN = "fixed.json", "done", "producer", "begun"
 _HASH_BYTES = 16
 _ROWS = re.compile(r"[0-9]+-[0-9a-f]+\.rows")
+
+
+class RowsGone(Error):
+    """Staged rows that are not there any more, or cannot be read."""
 
 
 class StagedRow(NamedTuple):
@@ -98,19 +102,31 @@ class Staging:
 
     # --- in a commit ------------------------------------------------------------------------------
 
+    def producer(self) -> str:
+        """The producer of this folder; "" while it has none: nothing was sent from it."""
+        file = self.folder / _PRODUCER
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
     def claim(self, producer: str) -> str:
         """The producer of this folder. A folder belongs to one query. "" only asks for the name."""
         _make(self.folder)
-        file = self.folder / _PRODUCER
-        if producer and not file.exists():
-            _write_once(file, producer.encode())
-        found = file.read_text(encoding="utf-8") if file.exists() else ""
+        if producer and not self.producer():
+            _write_once(self.folder / _PRODUCER, producer.encode())
+        found = self.producer()
         if producer and found != producer:
             raise ConfigError(
                 f"stagingLocation: {self.folder} belongs to producer {found!r}, and this query"
                 f" sends as {producer!r}: give it a folder of its own"
             )
         return found
+
+    def begin(self) -> None:
+        """Remember that the folder was there at the query's first batch, which had no tasks."""
+        _make(self.folder)
+        _write_once(self.folder / _BEGUN, b"")
+
+    def has_begun(self) -> bool:
+        return (self.folder / _BEGUN).exists()
 
     def is_done(self, batch: int) -> bool:
         return (self._place(batch) / _DONE).exists()
@@ -135,7 +151,7 @@ class Staging:
         return found
 
     def rows(self, fixed: FixedBatch) -> Iterator[StagedRow]:
-        """All rows of a batch, in the order in which they are sent."""
+        """All rows of a batch, in the order in which they are sent. Raises RowsGone."""
         for file in fixed.files:
             yield from self._rows_of(fixed.batch, file)
 
@@ -156,9 +172,11 @@ class Staging:
                 while data := rows.read(1 << 20):
                     digest.update(data)
         except FileNotFoundError:
-            raise Error(f"{path}: is missing, and the batch is not sent yet: restore it") from None
+            raise RowsGone(f"{path}: is missing") from None
+        except OSError as error:
+            raise RowsGone(f"{path}: cannot be read: {error.strerror}") from None
         if digest.hexdigest() != file.digest:
-            raise Error(f"{path}: is damaged, and the batch is not sent yet: restore it")
+            raise RowsGone(f"{path}: is damaged")
 
     def finish(self, batch: int) -> None:
         """All of the batch is stable: remember that, and remove its rows and old batches."""
