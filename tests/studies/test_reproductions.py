@@ -23,6 +23,8 @@ from ordercast.studies.gs.findings import (
     table2_findings,
     under_load_findings,
 )
+from ordercast.studies.gs.forests import last_at
+from ordercast.studies.gs.latency_findings import latency_findings
 from ordercast.studies.gs.load import PROTOCOLS
 from ordercast.studies.page import headline, page, quick_parameters
 from ordercast.studies.reproduction import (
@@ -235,6 +237,28 @@ def test_whether_small_groups_are_served_sooner_is_computed(
     assert finding.statement.startswith("It can surpass two-phase when groups are small")
     assert finding.verdict == verdict
     assert f"n = 5: {small:.1f} ms with 10 groups; two-phase 26.0 ms" in finding.measured
+
+
+def latencies(near: float, far: float, depth: float = 3.0) -> list[Finding]:
+    """Propagation's delay at two points divided by two-phase's: at L = P, and at L = 20 P."""
+    rows = []
+    for sites, times in ((20, 1.0), (50, 1.1)):
+        rows.append(row("depth_mean", depth, groups=10, sites=sites))
+        for measure, ours in ((last_at(1), near), ("delay_last_ms", 1.0), (last_at(20), far)):
+            at = {"groups": 10, "sites": sites}
+            rows.append(row(measure, 10.0 * ours * times, **at))
+            rows.append(row(measure, 10.0, **at, protocol="two_phase"))
+    return latency_findings(Results.of(rows), "sites")
+
+
+def test_where_latency_alone_makes_deep_trees_slower_is_computed() -> None:
+    assert verdicts(latencies(0.6, 1.5)) == [AGREES, AGREES]
+    assert verdicts(latencies(0.95, 1.5)) == [AGREES, PARTLY]
+    assert verdicts(latencies(1.2, 1.5)) == [AGREES, DIFFERS]
+    assert verdicts(latencies(0.6, 0.7)) == [DIFFERS, AGREES]
+    assert latencies(0.6, 1.5, depth=1.5) == [], "no tree is deep"
+    told = latencies(0.95, 1.5)[1].measured
+    assert "L = 1 P: slower at 1 of 2 (0.95 to 1.05 times as long)" in told
 
 
 def exponential(depth: dict[str, float], load: dict[str, list[float]]) -> list[Finding]:

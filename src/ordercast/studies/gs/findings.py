@@ -10,6 +10,7 @@ from typing import Any
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.fits import correlation
 from ordercast.studies.gs.figures import SERIES, TWICE, knee, sized_curve
+from ordercast.studies.gs.latency_findings import latency_findings
 from ordercast.studies.gs.load import PROTOCOLS
 from ordercast.studies.reproduction import (
     AGREES,
@@ -44,6 +45,7 @@ _AXES = {"sites": "the number of sites", "size": "the size of groups"}
 def depth_findings(x: str) -> Any:
     def find(results: Results) -> list[Finding]:
         found = [_at_most_2(results), _shape(results, x), *_spread(results, x)]
+        found += latency_findings(results, x)
         return [*found, _tightness(results, "depth_mean", share=0.1)]
 
     return find

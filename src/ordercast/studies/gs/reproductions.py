@@ -14,7 +14,7 @@ from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.studies.gs import figures, findings, reliability_findings
 from ordercast.studies.gs.changes import change_costs
 from ordercast.studies.gs.failures import ANY, INNER, LEAF, failure_costs
-from ordercast.studies.gs.forests import forest_costs, set_up_costs
+from ordercast.studies.gs.forests import OTHER_LATENCIES, forest_costs, last_at, set_up_costs
 from ordercast.studies.gs.frames import BROADCAST, P2P, table_costs
 from ordercast.studies.gs.load import under_load_costs
 from ordercast.studies.reproduction import Family, Reproduction, until
@@ -41,9 +41,12 @@ _FORESTS = (
 )
 _DELAYS = (
     " Delays are those of one message in the point-to-point model, with nothing else under way;"
-    " two-phase's are those of its description."
+    " two-phase's are those of its description. The last member's are told at L = P, L = 5 P and"
+    " L = 20 P."
 )
-_DELAY_MEASURES = ("delay_first_ms", "delay_mean_ms", "delay_last_ms")
+_DELAY_MEASURES = (
+    "delay_first_ms", "delay_mean_ms", "delay_last_ms", *map(last_at, OTHER_LATENCIES),
+)  # fmt: skip
 
 
 def _by_sites(quick: bool) -> list[dict[str, Any]]:
