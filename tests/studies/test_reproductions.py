@@ -15,6 +15,7 @@ from ordercast.pipeline.sweeps.swept_verb import swept_verb
 from ordercast.studies.catalogue import CATALOGUE, named
 from ordercast.studies.facts import Section, summary
 from ordercast.studies.fits import correlation
+from ordercast.studies.gs.broadcast_findings import broadcast_findings
 from ordercast.studies.gs.findings import (
     depth_findings,
     exponential_findings,
@@ -304,6 +305,23 @@ def test_whether_the_centre_is_the_bottleneck_is_computed() -> None:
     assert "propagation 100, two_phase 1,000 or more, centralized 10." in found[0].measured
     found = loaded(propagation=(30, 130, 900), centralized=(15, 20, 400), **usual)
     assert verdicts(found) == [PARTLY, DIFFERS, MEASURED]  # two-phase has the later knee
+
+
+@pytest.mark.parametrize(
+    ("centre", "verdict"), [((4, 9, 90), AGREES), ((4, 5, 90), PARTLY), ((4, 5, 6), DIFFERS)]
+)
+def test_whether_the_centre_fills_before_a_broadcast_network_is_computed(
+    centre: tuple[int, ...], verdict: str
+) -> None:
+    rows = []
+    for protocol, delays in (("propagation", (5, 6, 90)), ("two_phase", (12, 13, 14)),
+                             ("centralized", centre)):  # fmt: skip
+        for rate, delay in zip((10, 80, 320), delays, strict=True):
+            at = {"rate": rate, "size": 20, "protocol": protocol}
+            rows += [row("broadcast_delay_ms", delay, **at), row("broadcast_busiest", 0.5, **at)]
+    (found,) = broadcast_findings(Results.of(rows), 20)
+    assert found.verdict == verdict
+    assert "two_phase 320 (12.0 ms at 10, 14 at 320" in found.measured
 
 
 def set_up(messages: float, delay: float, pays: float) -> Finding:

@@ -151,3 +151,14 @@ def test_under_load_the_centre_falls_behind_and_every_frame_counts() -> None:
     for protocol in ("propagation", "two_phase", "centralized"):
         assert idle[f"{protocol}/frames_control"] > busy[f"{protocol}/frames_control"] > 1
         assert idle[f"{protocol}/frames_data"] >= 9
+
+
+def test_in_a_broadcast_network_the_medium_is_full_before_the_centre() -> None:
+    """Two transmissions a message, both of them the centre's; two-phase has 12 of 2 ms."""
+    found = under_load_costs(config(40, 8, 10, rate=80), 1, "").measures
+    assert found["centralized/broadcast_busiest"] == 1
+    assert found["propagation/broadcast_busiest"] < 1
+    assert 3 < found["centralized/broadcast_delay_ms"] < found["propagation/broadcast_delay_ms"]
+    assert found["two_phase/broadcast_delay_ms"] > 100
+    beyond = under_load_costs(config(40, 8, 3, rate=640), 1, "").measures
+    assert not [name for name in beyond if "broadcast" in name]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.fits import correlation
+from ordercast.studies.gs.broadcast_findings import broadcast_findings
 from ordercast.studies.gs.figures import SERIES, TWICE, knee, sized_curve
 from ordercast.studies.gs.latency_findings import latency_findings
 from ordercast.studies.gs.load import PROTOCOLS
@@ -535,6 +536,7 @@ def under_load_findings(results: Results) -> list[Finding]:
         for size in values(results, "size")
         for finding in (
             _bottleneck(results, size), _relieved(results, size), _control(results, size),
+            *broadcast_findings(results, size),
         )
     ]  # fmt: skip
 
