@@ -306,11 +306,11 @@ def test_whether_round_trips_grow_as_the_printed_hops_is_computed(
 ) -> None:
     """The larger tree's are so many times longer than in proportion."""
     trees = {47: "b=2,p=5,z=1", 1_365: "b=4,p=5,z=4"}
-    rows = [
-        row(p, n, (longer if n > 47 else 1.0) * growth(parse_tree(tree)), tree=tree)
-        for n, tree in trees.items()
-        for p, growth in (("s_coordp", lambda _: 10.0), *HOPS_OF_THE_LAST_ACK.items())
-    ]
+    rows = []
+    for n, tree in trees.items():
+        hops = {p: growth(parse_tree(tree)) for p, growth in HOPS_OF_THE_LAST_ACK.items()}
+        for protocol, time in {"s_coordp": 10.0, **hops}.items():
+            rows.append(row(protocol, n, (longer if n > 47 else 1.0) * time, tree=tree))
     found = hops_findings(Results.of(rows))
     assert [finding.verdict for finding in found] == [verdict] * 3
     assert found[0].claim.startswith("S_CoordP")

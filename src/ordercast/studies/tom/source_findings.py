@@ -9,6 +9,8 @@ from ordercast.studies.tom.processing import HOST_PROTOCOLS
 from ordercast.studies.tom.runs import ORDERED_AT_A_SITE
 from ordercast.studies.wording import means, places
 
+SEVERAL = 2.0  # nodes, at least: what still counts as several
+
 
 def several_sources_findings(results: Results) -> list[Finding]:
     """Of one group of all hosts; none where nobody measured what is carried."""
@@ -61,7 +63,7 @@ def orderers_findings(results: Results) -> list[Finding]:
         Finding(
             "TOM spreads the load of ordering over several nodes.",
             judged([
-                nodes.y >= 2 and ours.y < theirs.y
+                nodes.y >= SEVERAL and ours.y < theirs.y
                 for nodes, ours, theirs in zip(
                     count["tom"], share["tom"], share["centralized"], strict=True
                 )
