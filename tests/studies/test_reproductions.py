@@ -15,6 +15,7 @@ from ordercast.pipeline.sweeps.swept_verb import swept_verb
 from ordercast.studies.catalogue import CATALOGUE, named
 from ordercast.studies.facts import Section, summary
 from ordercast.studies.fits import correlation
+from ordercast.studies.gs.broadcast_findings import broadcast_findings
 from ordercast.studies.gs.findings import (
     depth_findings,
     exponential_findings,
@@ -23,6 +24,8 @@ from ordercast.studies.gs.findings import (
     table2_findings,
     under_load_findings,
 )
+from ordercast.studies.gs.forests import last_at
+from ordercast.studies.gs.latency_findings import latency_findings
 from ordercast.studies.gs.load import PROTOCOLS
 from ordercast.studies.page import headline, page, quick_parameters
 from ordercast.studies.reproduction import (
@@ -237,6 +240,28 @@ def test_whether_small_groups_are_served_sooner_is_computed(
     assert f"n = 5: {small:.1f} ms with 10 groups; two-phase 26.0 ms" in finding.measured
 
 
+def latencies(near: float, far: float, depth: float = 3.0) -> list[Finding]:
+    """Propagation's delay at two points divided by two-phase's: at L = P, and at L = 20 P."""
+    rows = []
+    for sites, times in ((20, 1.0), (50, 1.1)):
+        rows.append(row("depth_mean", depth, groups=10, sites=sites))
+        for measure, ours in ((last_at(1), near), ("delay_last_ms", 1.0), (last_at(20), far)):
+            at = {"groups": 10, "sites": sites}
+            rows.append(row(measure, 10.0 * ours * times, **at))
+            rows.append(row(measure, 10.0, **at, protocol="two_phase"))
+    return latency_findings(Results.of(rows), "sites")
+
+
+def test_where_latency_alone_makes_deep_trees_slower_is_computed() -> None:
+    assert verdicts(latencies(0.6, 1.5)) == [AGREES, AGREES]
+    assert verdicts(latencies(0.95, 1.5)) == [AGREES, PARTLY]
+    assert verdicts(latencies(1.2, 1.5)) == [AGREES, DIFFERS]
+    assert verdicts(latencies(0.6, 0.7)) == [DIFFERS, AGREES]
+    assert latencies(0.6, 1.5, depth=1.5) == [], "no tree is deep"
+    told = latencies(0.95, 1.5)[1].measured
+    assert "L = 1 P: slower at 1 of 2 (0.95 to 1.05 times as long)" in told
+
+
 def exponential(depth: dict[str, float], load: dict[str, list[float]]) -> list[Finding]:
     """10 groups: fixed sizes have the depths 2, 4, 3 and the loads 30, 20, 10 along both axes."""
     rows = []
@@ -280,6 +305,23 @@ def test_whether_the_centre_is_the_bottleneck_is_computed() -> None:
     assert "propagation 100, two_phase 1,000 or more, centralized 10." in found[0].measured
     found = loaded(propagation=(30, 130, 900), centralized=(15, 20, 400), **usual)
     assert verdicts(found) == [PARTLY, DIFFERS, MEASURED]  # two-phase has the later knee
+
+
+@pytest.mark.parametrize(
+    ("centre", "verdict"), [((4, 9, 90), AGREES), ((4, 5, 90), PARTLY), ((4, 5, 6), DIFFERS)]
+)
+def test_whether_the_centre_fills_before_a_broadcast_network_is_computed(
+    centre: tuple[int, ...], verdict: str
+) -> None:
+    rows = []
+    for protocol, delays in (("propagation", (5, 6, 90)), ("two_phase", (12, 13, 14)),
+                             ("centralized", centre)):  # fmt: skip
+        for rate, delay in zip((10, 80, 320), delays, strict=True):
+            at = {"rate": rate, "size": 20, "protocol": protocol}
+            rows += [row("broadcast_delay_ms", delay, **at), row("broadcast_busiest", 0.5, **at)]
+    (found,) = broadcast_findings(Results.of(rows), 20)
+    assert found.verdict == verdict
+    assert "two_phase 320 (12.0 ms at 10, 14 at 320" in found.measured
 
 
 def set_up(messages: float, delay: float, pays: float) -> Finding:

@@ -4,9 +4,12 @@ import pytest
 
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, GroupTable
+from ordercast.model.options import MILLISECOND
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
-from ordercast.studies.gs.forests import forest_costs, set_up_costs
+from ordercast.sim.message_costs import PlannedSend, overhear
+from ordercast.sim.networks import PointToPointSpec
+from ordercast.studies.gs.forests import OTHER_LATENCIES, forest_costs, last_at, set_up_costs
 from ordercast.studies.gs.frames import BROADCAST, P2P, MessageWay, multicasts, table_costs
 from ordercast.studies.gs.load import under_load_costs
 
@@ -45,6 +48,24 @@ def test_the_models_delays_are_those_of_the_simulated_protocols(seed: int) -> No
     means = [sum(each.delays_ms) / len(each.delays_ms) for each in found]
     expected = sum(means) / len(means)
     assert modelled["propagation/delay_mean_ms"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_delays_at_other_latencies_are_those_of_the_simulated_protocols() -> None:
+    """The last member's, over all groups, at L = P and at L = 20 P."""
+    drawn = draw_table(Drawing(30, 8, 5), 2)
+    table = GroupTable((*drawn.sites, "outside"), drawn.groups)
+    modelled = forest_costs(config(30, 8, 5), 2, "").measures
+    for protocol in ("propagation", "two_phase"):
+        for l_ms in OTHER_LATENCIES:
+            sendings = [
+                PlannedSend(1_000 * MILLISECOND * place, "outside", group)
+                for place, group in enumerate(table.groups)
+            ]
+            network = PointToPointSpec(MILLISECOND, round(l_ms * MILLISECOND))
+            found = overhear(structure(table, "greedy"), protocol, sendings, network)
+            last = [max(found.delays(message)) / MILLISECOND for message in found.sent]
+            told = modelled[f"{protocol}/{last_at(l_ms)}"]
+            assert told == pytest.approx(sum(last) / len(last), abs=1e-9), (protocol, l_ms)
 
 
 @pytest.mark.parametrize("network", [P2P, BROADCAST])
@@ -130,3 +151,14 @@ def test_under_load_the_centre_falls_behind_and_every_frame_counts() -> None:
     for protocol in ("propagation", "two_phase", "centralized"):
         assert idle[f"{protocol}/frames_control"] > busy[f"{protocol}/frames_control"] > 1
         assert idle[f"{protocol}/frames_data"] >= 9
+
+
+def test_in_a_broadcast_network_the_medium_is_full_before_the_centre() -> None:
+    """Two transmissions a message, both of them the centre's; two-phase has 12 of 2 ms."""
+    found = under_load_costs(config(40, 8, 10, rate=80), 1, "").measures
+    assert found["centralized/broadcast_busiest"] == 1
+    assert found["propagation/broadcast_busiest"] < 1
+    assert 3 < found["centralized/broadcast_delay_ms"] < found["propagation/broadcast_delay_ms"]
+    assert found["two_phase/broadcast_delay_ms"] > 100
+    beyond = under_load_costs(config(40, 8, 3, rate=640), 1, "").measures
+    assert not [name for name in beyond if "broadcast" in name]

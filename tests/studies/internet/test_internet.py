@@ -1,5 +1,7 @@
 """Tables as the internet has them, and what is said of very many sites, from small runs."""
 
+import pytest
+
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.plan.canvas import style
 from ordercast.studies.catalogue import CATALOGUE
@@ -16,7 +18,7 @@ from ordercast.studies.internet.tables import (
     sizes,
     zipf_table,
 )
-from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
+from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY, Finding
 
 
 def test_sizes_and_rates_are_zipf_by_two_rankings() -> None:
@@ -95,11 +97,45 @@ def test_what_rounds_cost_is_judged_by_their_growth() -> None:
                 late = 100.0 if sites == 100 else delay
                 told = {"control_frames": 10 * times, "delay_mean_ms": late, "delay_p99_ms": 300.0,
                         "data_frames": 3.0, "seconds": 1.0}  # fmt: skip
-                rows += [row(m, v, sites=sites, tracker=tracker) for m, v in told.items()]
+                at = {"sites": sites, "tracker": tracker, "drawn": UNIFORM}
+                rows += [row(m, v, **at) for m, v in told.items()]
         return [finding.verdict for finding in ordering_findings(Results.of(rows))]
 
     assert verdicts(1.5, 10.0, 110.0) == [AGREES, AGREES, MEASURED]
     assert verdicts(10.0, 10.0, 400.0) == [DIFFERS, PARTLY, MEASURED]
+
+
+def drawn(popular: float, row_ms: float) -> list[Finding]:
+    """200 ms at 100 sites over regions that are 100 ms apart; at 1,000 so much where members are
+    popular sites. The regions of a row are 20 ms apart."""
+    rows = []
+    for kind in KINDS:
+        for sites in (100, 1_000):
+            at = {"sites": sites, "drawn": kind}
+            late = popular if kind == POPULAR and sites > 100 else 200.0
+            told = {"delay_mean_ms": late, "delay_p99_ms": 300.0, "data_frames": 3.0,
+                    "control_frames": 9.0, "seconds": 1.0,
+                    "row_delay_mean_ms": late / 200 * row_ms}  # fmt: skip
+            rows += [row(m, v, **at, tracker="plain") for m, v in told.items()]
+            rows += [row("control_frames", 9.0, **at, tracker="s_coordp")]
+            rows += [row("between_ms", 100.0, **at), row("row_between_ms", 20.0, **at)]
+    return ordering_findings(Results.of(rows))[3:]
+
+
+def test_who_the_members_are_and_the_network_are_judged() -> None:
+    assert [finding.verdict for finding in drawn(210.0, 42.0)] == [AGREES, AGREES]
+    assert [finding.verdict for finding in drawn(400.0, 42.0)] == [PARTLY, AGREES]
+    members, network = drawn(210.0, 100.0)
+    assert network.verdict == DIFFERS, "five times as long as the time between regions says"
+    assert "popular 200, 210 ms" in members.measured
+    assert "100 ms, 5.0, 5.0 times the mean time" in network.measured
+
+
+def test_regions_in_a_row_are_nearer_each_other_than_the_built_in_ones() -> None:
+    found = ordering_costs({"sites": 60, "drawn": POPULAR, "messages": 20}, 3, "").measures
+    assert found["row_between_ms"] == pytest.approx(1 + 5 * 2.625)
+    assert found["between_ms"] > 4 * found["row_between_ms"]
+    assert found["plain/delay_mean_ms"] > 3 * found["plain/row_delay_mean_ms"]
 
 
 def churn(done: float, late: float, falls: float = 1.0) -> Results:

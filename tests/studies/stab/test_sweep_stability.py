@@ -28,7 +28,13 @@ from ordercast.studies.stab.findings import (
     rtt_findings,
     table1_findings,
 )
-from ordercast.studies.stab.printed_values import KINDS_ON_HOPS, MESSAGES_ON_HOPS, train_hops
+from ordercast.studies.stab.printed_values import (
+    HOPS_OF_THE_LAST_ACK,
+    KINDS_ON_HOPS,
+    MESSAGES_ON_HOPS,
+    train_hops,
+)
+from ordercast.studies.stab.proportions import heights_findings, hops_findings
 from ordercast.studies.stab.runs import (
     MEASURED_LIMIT,
     STRUCTURED,
@@ -330,6 +336,36 @@ def test_what_is_printed_of_round_trips_stands_in_figure_10() -> None:
         COLOURS["train"]: pytest.approx([5.97 * each / hops[0] for each in hops]),
         COLOURS["s_train"]: [5.97] * 3,  # p(2(b − 1) + 1) = 35 hops on each
     }
+
+
+@pytest.mark.parametrize(("longer", "verdict"), [(1.0, AGREES), (1.2, AGREES), (2.0, DIFFERS)])
+def test_whether_round_trips_grow_as_the_printed_hops_is_computed(
+    longer: float, verdict: str
+) -> None:
+    """The larger tree's are so many times longer than in proportion."""
+    trees = {47: "b=2,p=5,z=1", 1_365: "b=4,p=5,z=4"}
+    rows = []
+    for n, tree in trees.items():
+        hops = {p: growth(parse_tree(tree)) for p, growth in HOPS_OF_THE_LAST_ACK.items()}
+        for protocol, time in {"s_coordp": 10.0, **hops}.items():
+            rows.append(row(protocol, n, (longer if n > 47 else 1.0) * time, tree=tree))
+    found = hops_findings(Results.of(rows))
+    assert [finding.verdict for finding in found] == [verdict] * 3
+    assert found[0].claim.startswith("S_CoordP")
+    assert "(15, 35)" in found[2].measured
+
+
+def test_whether_s_coordps_round_trip_grows_as_the_height_is_computed() -> None:
+    def found(*times: float) -> list[str]:
+        rows = []
+        for n, height, rtt in zip((50, 200, 20_000), (3, 4, 8), times, strict=True):
+            at = row("s_coordp", n, rtt)
+            rows += [at, dataclasses.replace(at, measure="height", mean=height)]
+        return [finding.verdict for finding in heights_findings(Results.of(rows))]
+
+    assert found(30.0, 40.0, 80.0) == [AGREES]
+    assert found(30.0, 40.0, 400.0) == [PARTLY]
+    assert found(30.0, 80.0, 400.0) == [DIFFERS]
 
 
 def test_the_printed_queue_of_1_stands_in_figure_8() -> None:

@@ -9,6 +9,7 @@ from ordercast.pipeline.sweeps.tables import UNIFORM, site_names
 from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
 from ordercast.studies.tom.given_tree import BUILDERS, RoutedTree, given_costs, tree_of
 from ordercast.studies.tom.processing import HOST_PROTOCOLS, host_costs
+from ordercast.studies.tom.source_findings import several_sources_findings
 from ordercast.studies.tom.tree_findings import given_findings, rings_findings
 
 
@@ -83,3 +84,32 @@ def test_the_verdicts_on_rings_can_change() -> None:
     found = rings(few, {"centralized": 15.0, "ring": 90.0})
     assert found == [DIFFERS, AGREES, PARTLY]
     assert rings(few, {"centralized": 90.0, "ring": 13.0})[1] == PARTLY  # others grow more
+
+
+def test_sources_at_once_wait_less_for_symmetric_ordering_than_one_alone() -> None:
+    """Their data answers each other's questions; a centre has all of it to send."""
+    found = host_costs({"sites": 8, "rate": 160, "loss": 0.0}, 1, "").measures
+    assert found["symmetric/at_once_ms"] < found["symmetric/alone_ms"]
+    assert found["centralized/at_once_ms"] > 2 * found["centralized/alone_ms"]
+    for protocol in HOST_PROTOCOLS:
+        assert 0 < found[f"{protocol}/carried"] < 200
+
+
+def sources(carried: dict[str, float], at_once: dict[str, float]) -> list[str]:
+    """What 32 hosts carry of the 100 messages that 8 carry; delays of both."""
+    rows = []
+    for sites in (8, 32):
+        for protocol in HOST_PROTOCOLS:
+            at = {"sites": sites, "rate": 160, "protocol": protocol}
+            least = 100.0 if sites == 8 else carried.get(protocol, 60.0)
+            rows += [row("carried", least, **at), row("alone_ms", 9.0, **at),
+                     row("at_once_ms", at_once.get(protocol, 90.0) * sites, **at)]  # fmt: skip
+    found = several_sources_findings(Results.of(rows))
+    assert found[0].measured.startswith("All of 8, 32 hosts send, 160 messages a second")
+    return [finding.verdict for finding in found]
+
+
+def test_the_verdicts_on_several_sources_can_change() -> None:
+    assert sources({"tom": 90.0}, {"symmetric": 50.0}) == [AGREES, AGREES]
+    assert sources({"tom": 90.0, "ring": 95.0}, {"symmetric": 95.0}) == [PARTLY, DIFFERS]
+    assert sources({"tom": 60.0}, {"symmetric": 50.0, "tom": 40.0}) == [DIFFERS, PARTLY]

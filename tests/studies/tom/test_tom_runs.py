@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.pipeline.sweeps.results import Results, results_of
+from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
 from ordercast.pipeline.sweeps.rounds import Progressed, run_points
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.tasks import Point
@@ -17,12 +17,14 @@ from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
 from ordercast.studies.tom.costs import TRANSMISSIONS
 from ordercast.studies.tom.runs import (
     MEMBERS,
+    ORDERED_AT_A_SITE,
     OUTSIDE,
     heard_from,
     message_costs,
     structure_for,
     table_of_sources,
 )
+from ordercast.studies.tom.source_findings import orderers_findings
 from support.harness.runners import here
 
 EXACT = ("centralized", "propagation", "metagroup", "tom")
@@ -141,9 +143,45 @@ def test_a_load_without_s_must_not_grow_with_the_sources() -> None:
     assert [verdict(power) for power in (0.0, 0.1, 0.28)] == [AGREES, AGREES, PARTLY]
 
 
+def test_who_orders_is_counted_by_groups() -> None:
+    """A centre orders every group of its domain; the sites of MP share them."""
+    config = {"sites": 40, "groups": 8, "size": 6, "sources": 1, "sent_by": MEMBERS}
+    found = message_costs(config, 1, "").measures
+    assert (found["centralized/orderers"], found["centralized/orderer_share"]) == (1, 1)
+    for protocol in ("propagation", "tom"):
+        table, _, _ = table_of_sources(config, 1)
+        structure = structure_for(protocol, table)
+        tops = [structure.primary(group) for group in table.groups]
+        assert found[f"{protocol}/orderers"] == len(set(tops))
+        assert found[f"{protocol}/orderer_share"] == max(map(tops.count, tops)) / 8
+    assert found["propagation/orderers"] > 1
+    assert "ring/orderers" not in found
+
+
+def sharing(nodes: tuple[float, ...], share: tuple[float, ...]) -> list[str]:
+    """Of TOM, in sessions of 20 and 50 hosts; a centre orders 90 % of the groups."""
+    rows = []
+    for sites, many, part in zip((20, 50), nodes, share, strict=True):
+        for protocol in ORDERED_AT_A_SITE:
+            told = (many, part) if protocol == "tom" else (1.0, 0.9)
+            at = {"sites": sites, "protocol": protocol, "sent_by": MEMBERS}
+            rows += [
+                ResultRow(at, measure, value, 0.0, 5)
+                for measure, value in zip(("orderers", "orderer_share"), told, strict=True)
+            ]
+    return [finding.verdict for finding in orderers_findings(Results.of(rows))]
+
+
+def test_whether_tom_spreads_ordering_is_computed() -> None:
+    assert sharing((3.0, 5.0), (0.6, 0.4)) == [AGREES]
+    assert sharing((1.5, 5.0), (0.6, 0.4)) == [PARTLY]
+    assert sharing((3.0, 5.0), (0.9, 0.4)) == [PARTLY], "as much as a centre"
+    assert sharing((1.0, 1.5), (1.0, 1.0)) == [DIFFERS]
+
+
 def test_of_sessions_the_claims_are_judged() -> None:
     table = results("tom-figure5", [point(n // 10, 1, MEMBERS, n) for n in (20, 40)])
-    least, _, tom, engaged = CATALOGUE["tom-figure5"].find(table)
+    least, _, tom, engaged, _ = CATALOGUE["tom-figure5"].find(table)
     assert (least.verdict, tom.verdict, engaged.verdict) == (AGREES, DIFFERS, AGREES)
     with style():
         assert len(CATALOGUE["tom-figure5"].draw(table).axes) == 2

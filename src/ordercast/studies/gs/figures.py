@@ -144,9 +144,9 @@ def under_load_figure(results: Results) -> "Figure":
 TWICE = 2.0  # times the delay at the lowest rate: the knee
 
 
-def knee(results: Results, protocol: str, size: int) -> float:
+def knee(results: Results, protocol: str, size: int, measure: str = "delay_mean_ms") -> float:
     """The highest rate up to which the mean delay is at most twice that at the lowest rate."""
-    spots = curve(results, "rate", "delay_mean_ms", size=size, protocol=protocol)
+    spots = curve(results, "rate", measure, size=size, protocol=protocol)
     end = spots[0].x
     for spot in spots:
         if spot.y > TWICE * spots[0].y:

@@ -9,7 +9,9 @@ from typing import Any
 
 from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.studies.fits import correlation
+from ordercast.studies.gs.broadcast_findings import broadcast_findings
 from ordercast.studies.gs.figures import SERIES, TWICE, knee, sized_curve
+from ordercast.studies.gs.latency_findings import latency_findings
 from ordercast.studies.gs.load import PROTOCOLS
 from ordercast.studies.reproduction import (
     AGREES,
@@ -50,6 +52,7 @@ _AXES = {"sites": "the number of sites", "size": "the size of groups"}
 def depth_findings(x: str) -> Any:
     def find(results: Results) -> list[Finding]:
         found = [_at_most_2(results), _shape(results, x), *_spread(results, x)]
+        found += latency_findings(results, x)
         return [*found, _tightness(results, "depth_mean", share=0.1)]
 
     return find
@@ -564,6 +567,7 @@ def under_load_findings(results: Results) -> list[Finding]:
         for size in values(results, "size")
         for finding in (
             _bottleneck(results, size), _relieved(results, size), _control(results, size),
+            *broadcast_findings(results, size),
         )
     ]  # fmt: skip
 

@@ -6,7 +6,7 @@ load, and when the first, the mean and the last member of a group gets a message
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, pstdev
 
 from ordercast.core.structure import Structure
@@ -22,6 +22,9 @@ from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
 # The constants of the point-to-point network in [GS] §4.1, those of `sim --network p2p`. The paper
 # leaves them open; here a site needs a fifth of the network's latency to put a message out.
 P_MS, L_MS = 1.0, 5.0
+OTHER_LATENCIES = (1.0, 20.0)
+"""L in milliseconds at which the last member's delay is told as well: as long as P, where
+processing is significant, and so many times P that latency dominates."""
 
 TIMED = 5  # times a forest is computed when its time is measured; the quickest counts
 
@@ -86,6 +89,7 @@ def _propagation(table: GroupTable) -> Mapping[str, float]:
         [structure.depth(site) - structure.depth(forest.primary[group]) for site in members]
         for group, members in table.groups.items()
     ]
+    ways = [_ways(structure, group) for group in table.groups]
     return {
         "depth_mean": metrics.depth_mean,
         "depth_max": metrics.depth_max,
@@ -94,7 +98,8 @@ def _propagation(table: GroupTable) -> Mapping[str, float]:
         "load_max": metrics.load_max,
         "member_depth_mean": fmean(fmean(each) for each in hops),
         "member_depth_sd": fmean(pstdev(each) for each in hops),
-        **_delay_measures([_delays(structure, group) for group in table.groups]),
+        **_delay_measures([_after(each, L_MS) for each in ways]),
+        **_other_last_ms(lambda l_ms: [_after(each, l_ms)[-1] for each in ways]),
     }
 
 
@@ -131,23 +136,41 @@ def _two_phase(table: GroupTable) -> Mapping[str, float]:
         "load_source": 3 * fmean(sizes),
         "load_one_source": 3 * sum(sizes),
         **_delay_measures(delays),
+        **_other_last_ms(lambda l_ms: [3 * l_ms + (2 * n + 1) * P_MS for n in sizes]),
     }
 
 
+def last_at(l_ms: float) -> str:
+    """The measure of the last member's delay at another L."""
+    return f"delay_last_ms_at_{l_ms:g}"
+
+
+def _other_last_ms(delays: Callable[[float], Sequence[float]]) -> dict[str, float]:
+    return {last_at(l_ms): fmean(delays(l_ms)) for l_ms in OTHER_LATENCIES}
+
+
 def _delays(structure: Structure, group: Group) -> list[float]:
-    """When each member has a message to the group, in milliseconds, soonest first, with nothing
-    else under way: a site sends to its children one after another, each send takes P, each hop
-    another L."""
+    return _after(_ways(structure, group), L_MS)
+
+
+def _after(ways: Sequence[tuple[int, int]], l_ms: float) -> list[float]:
+    return sorted(hops * l_ms + sends * P_MS for hops, sends in ways)
+
+
+def _ways(structure: Structure, group: Group) -> list[tuple[int, int]]:
+    """When each member has a message to the group with nothing else under way, as so many times L
+    and P: a site sends to its children one after another, each send takes P, each hop another
+    L."""
     members = structure.groups[group]
     wanted = set(members)
-    arrivals = [(L_MS + P_MS, structure.primary(group))]
-    times = []
-    for at, site in arrivals:  # grows while it is read
+    arrivals = [(1, 1, structure.primary(group))]
+    found = []
+    for hops, sends, site in arrivals:  # grows while it is read
         if site in wanted:
-            times.append(at)
+            found.append((hops, sends))
         below = structure.routes(site, members)
-        arrivals += [(at + (i + 1) * P_MS + L_MS, child) for i, child in enumerate(below)]
-    return sorted(times)
+        arrivals += [(hops + 1, sends + i + 1, child) for i, child in enumerate(below)]
+    return found
 
 
 def _delay_measures(delays: Sequence[Sequence[float]]) -> dict[str, float]:

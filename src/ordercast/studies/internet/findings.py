@@ -34,7 +34,7 @@ from ordercast.studies.internet.forests import (
     MEMORY_MB,
 )
 from ordercast.studies.internet.ordering import TRACKERS
-from ordercast.studies.internet.tables import KINDS
+from ordercast.studies.internet.tables import KINDS, UNIFORM
 from ordercast.studies.reproduction import MEASURED, OURS, Finding, Spot, curve, judged, values
 from ordercast.studies.wording import means, places, with_intervals
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _HARDLY = 0.1  # of a power, at most: what still counts as hardly growing
 _FOR_EACH = 0.9  # of a power, at least: what still counts as a cost for each site
 _NO_GROWTH = 0.05  # of a power: one table of each size tells no more
+_FOLLOWS = 0.25  # more or less, at most: what still counts as following the network's time
 _BEHIND = 0.5  # of the rate asked for, at most: what still counts as not followed
 
 
@@ -196,6 +197,13 @@ def ordering_figure(results: Results) -> "Figure":
         for number, tracker in enumerate(TRACKERS):
             draw_curve(ax, _run(results, measure, tracker), tracker, _LOOKS[tracker],
                        MARKERS[number])  # fmt: skip
+        for number, kind in enumerate(kind for kind in KINDS if kind != UNIFORM):
+            spots = _run(results, measure, "plain", kind)
+            draw_curve(ax, spots, f"plain, members {kind}", PALETTE[2 + 4 * number],
+                       MARKERS[2 + number], "--")  # fmt: skip
+        if measure == "delay_mean_ms":
+            spots = _run(results, "row_delay_mean_ms", "plain")
+            draw_curve(ax, spots, "plain, regions in a row", PALETTE[8], MARKERS[4], ":")
         title(ax, name)
         label(ax, "sites", unit)
         log_axis(ax, "x", values(results, "sites"))
@@ -203,7 +211,7 @@ def ordering_figure(results: Results) -> "Figure":
             ax.set_ylim(bottom=0)  # it hardly grows, and should look so
         else:
             log_axis(ax, "y")
-    legend_above(figure, axes[0], columns=2)
+    legend_above(figure, axes[0], columns=5)
     return figure
 
 
@@ -237,11 +245,80 @@ def ordering_findings(results: Results) -> list[Finding]:
             f" (power {end_to_end(took):.2f}).",
         ),
     ]  # fmt: skip
+    found += [*_members(results), *_over_a_row(results)]
     return [replace(finding, kind=OURS) for finding in found]
 
 
-def _run(results: Results, measure: str, tracker: str) -> list[Spot]:
-    return curve(results, "sites", measure, tracker=tracker)
+def _members(results: Results) -> list[Finding]:
+    """Where members are near each other, or popular ones: none where these were not run."""
+    by_kind = {
+        kind: {
+            measure: _run(results, measure, "plain", kind)
+            for measure in ("delay_mean_ms", "data_frames", "control_frames")
+        }
+        for kind in KINDS if kind != UNIFORM
+    }  # fmt: skip
+    delays = [found["delay_mean_ms"] for found in by_kind.values()]
+    if not all(delays):
+        return []
+    return [
+        Finding(
+            "It hardly grows either where members are near each other, or popular sites.",
+            judged([end_to_end(spots) <= _HARDLY for spots in delays]),
+            f"At {places(delays[0])} sites: "
+            + "; ".join(
+                f"{kind} {means(found['delay_mean_ms'])} ms (power"
+                f" {end_to_end(found['delay_mean_ms']):.2f}), {means(found['data_frames'], 1)} data"
+                f" frames and {means(found['control_frames'])} of control per message"
+                for kind, found in by_kind.items()
+            ) + ".",
+        ),
+    ]  # fmt: skip
+
+
+def _over_a_row(results: Results) -> list[Finding]:
+    """The same messages over the second network: none where it was not run."""
+    told, apart = [], []
+    for kind in KINDS:
+        far = _run(results, "row_delay_mean_ms", "plain", kind)
+        near = [s for s in _run(results, "delay_mean_ms", "plain", kind) if s.x in _places(far)]
+        hops, far_hops = (
+            [
+                spot.y / between.y
+                for spot, between in zip(
+                    spots, curve(results, "sites", measure, drawn=kind), strict=True
+                )
+            ]
+            for spots, measure in ((near, "between_ms"), (far, "row_between_ms"))
+        )
+        apart += [abs(a / b - 1) for a, b in zip(far_hops, hops, strict=True)]
+        if far:
+            told.append(
+                f"{kind}, {places(far)} sites: {means(far)} ms, {_times(far_hops)} times the mean"
+                f" time between two regions, instead of {means(near)} ms, {_times(hops)} times"
+            )
+    if not told:
+        return []
+    return [
+        Finding(
+            "Over another network the delay follows the time between its regions.",
+            judged([each <= _FOLLOWS for each in apart]),
+            f"Eight regions in a row instead of six: {'; '.join(told)} (follows: as many times that"
+            f" time, within {100 * _FOLLOWS:.0f} %).",
+        )
+    ]
+
+
+def _places(spots: Sequence[Spot]) -> set[float]:
+    return {spot.x for spot in spots}
+
+
+def _times(ratios: Sequence[float]) -> str:
+    return ", ".join(f"{ratio:.1f}" for ratio in ratios)
+
+
+def _run(results: Results, measure: str, tracker: str, kind: str = UNIFORM) -> list[Spot]:
+    return curve(results, "sites", measure, tracker=tracker, drawn=kind)
 
 
 # --- churn ----------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ from ordercast.studies.internet.findings import (
     ordering_findings,
 )
 from ordercast.studies.internet.forests import forest_costs
-from ordercast.studies.internet.ordering import ordering_costs
+from ordercast.studies.internet.ordering import ROW_MEASURES, ordering_costs
 from ordercast.studies.internet.tables import KINDS, UNIFORM
 from ordercast.studies.reproduction import Family, Reproduction
 
 _SITES, _QUICK_SITES = (1_000, 10_000, 100_000), (100, 300)
 _RUN_SITES, _QUICK_RUN_SITES = (100, 1_000, 5_000, 20_000), (50, 100)
+_MOST_DRAWN = 5_000  # sites that are run with members near each other, or popular ones
 _MESSAGES, _QUICK_MESSAGES = 200, 20
 _MATRIX = (
     " All delays are those of one matrix, the simulator's own: with another network they differ."
@@ -40,7 +41,11 @@ def _forests(quick: bool) -> list[dict[str, Any]]:
 def _ordering(quick: bool) -> list[dict[str, Any]]:
     sites = _QUICK_RUN_SITES if quick else _RUN_SITES
     messages = _QUICK_MESSAGES if quick else _MESSAGES
-    return [{"sites": count, "drawn": UNIFORM, "messages": messages} for count in sites]
+    return [
+        {"sites": count, "drawn": kind, "messages": messages}
+        for kind, count in product(KINDS, sites)
+        if kind == UNIFORM or count <= _MOST_DRAWN
+    ]
 
 
 def _churn(quick: bool) -> list[dict[str, Any]]:
@@ -59,11 +64,14 @@ REPRODUCTIONS = (
         how="The protocol objects run in the simulator, propagation on a balanced tree, 100"
         " messages a second in all, six regions with delays of 1 to 155 ms between them; all"
         " deliveries are judged. Rounds of the whole domain are run up to 1,000 sites." + _TABLES
-        + _MATRIX,
+        + " Members are drawn uniformly; up to 5,000 sites also near each other, or Zipf by the"
+        " sites' popularity. Up to 1,000 sites the same messages also go over another network,"
+        " eight regions in a row: 1 ms within a region, 5 ms more for each that is farther.",
         family=Family("scale-ordering", ordering_costs, split="tracker"),
         points=_ordering,
         repeats=lambda _: Repeats(1, 1),
-        measures=("delay_mean_ms", "delay_p99_ms", "data_frames", "control_frames", "seconds"),
+        measures=("delay_mean_ms", "delay_p99_ms", "data_frames", "control_frames", "seconds",
+                  *(f"row_{name}" for name in ROW_MEASURES), "between_ms", "row_between_ms"),
         draw=ordering_figure,
         find=ordering_findings,
     ),

@@ -28,6 +28,7 @@ from ordercast.studies.stab.figures import (
     random_spots,
 )
 from ordercast.studies.stab.printed_values import PROCESSED_BY_THE_FIRST, RATIOS, ROUNDS
+from ordercast.studies.stab.proportions import heights_findings, hops_findings
 from ordercast.studies.stab.runs import BUFFER, MEASURED_LIMIT, RATE, STRUCTURED
 from ordercast.studies.wording import means
 
@@ -320,12 +321,14 @@ def pairs_findings(results: Results) -> list[Finding]:
             f" {MUCH_BETTER:g} less, or more than that). {_members(b)} {means(b, 1)} times"
             " shorter.",
         ),
+        *hops_findings(results),
     ]
 
 
 def scale_findings(results: Results) -> list[Finding]:
     return [
         *_printed_ratios(results),
+        *heights_findings(results),
         *_orders(results),
         *_powers(results),
         *_elsewhere(results),

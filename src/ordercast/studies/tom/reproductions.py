@@ -7,16 +7,18 @@ there are two columns of formulas, printed and corrected.
 
 from typing import Any
 
+from ordercast.pipeline.sweeps.results import Results
 from ordercast.pipeline.sweeps.spec import Repeats
 from ordercast.pipeline.sweeps.statistics import Precision
 from ordercast.pipeline.sweeps.tables import UNIFORM
-from ordercast.studies.reproduction import Family, Reproduction
+from ordercast.studies.reproduction import Family, Finding, Reproduction
 from ordercast.studies.tom import tree_findings
 from ordercast.studies.tom.figures import sessions_figure, table_figure
 from ordercast.studies.tom.findings import sessions_findings, table_findings
 from ordercast.studies.tom.given_tree import LOCAL, given_costs
 from ordercast.studies.tom.processing import host_costs
 from ordercast.studies.tom.runs import MEMBERS, OUTSIDE, message_costs
+from ordercast.studies.tom.source_findings import orderers_findings, several_sources_findings
 
 _MEASURES = (
     "transmissions", "printed", "corrected", "as_printed_share", "messages", "work_max",
@@ -80,9 +82,18 @@ def _few(quick: bool) -> Repeats:
     return Repeats(2, 2) if quick else Repeats(6, 6)
 
 
+def _of_sessions(results: Results) -> list[Finding]:
+    return [*sessions_findings(results), *orderers_findings(results)]
+
+
+def _of_rings(results: Results) -> list[Finding]:
+    return [*tree_findings.rings_findings(results), *several_sources_findings(results)]
+
+
 _GIVEN = Family("tom-given", given_costs)
 _HOST_COSTS = Family("tom-hosts", host_costs)
 _HOST_MEASURES = ("frames", "busiest", "host_mean", "delay_mean_ms", "delay_p99_ms")
+_SEVERAL_SOURCES = ("carried", "at_once_ms", "alone_ms")
 _MESSAGES = Family("tom-messages", message_costs)
 
 REPRODUCTIONS = (
@@ -117,7 +128,7 @@ REPRODUCTIONS = (
         says=(
             "One source, a tenth of the hosts as receivers, trees of degree 5, p = h/2. Symmetric"
             " ordering scales least; two-phase, centralized and ring are alike; TOM is equal or"
-            " better than MG and MP.",
+            " better than MG and MP, and spreads the load of ordering over several nodes.",
         ),
         how="The protocols run over random tables of 20 groups; symmetric up to 500 hosts. The"
         " paper leaves h and k open: its curves are drawn with h = log_B n and with h = log_B r,"
@@ -126,9 +137,9 @@ REPRODUCTIONS = (
         family=_MESSAGES,
         points=_sessions,
         repeats=_repeats,
-        measures=(*_MEASURES, "figure_5", "figure_5_receivers"),
+        measures=(*_MEASURES, "figure_5", "figure_5_receivers", "orderers", "orderer_share"),
         draw=sessions_figure,
-        find=sessions_findings,
+        find=_of_sessions,
     ),
     Reproduction(
         name="tom-given",
@@ -159,17 +170,20 @@ REPRODUCTIONS = (
         says=(
             "Rings may permit higher concurrency than two-phase and centralized ordering, but"
             " latency increases in large sessions. Centralized ordering is reasonable for few"
-            " hosts, and a potential bottleneck for large sessions.",
+            " hosts, and a potential bottleneck for large sessions. With several sources trees"
+            " scale better with the receivers; if all nodes send at the same time, symmetric"
+            " ordering's latency may be low.",
         ),
         how="All hosts are one group and send 60 messages to it at random times, in the"
         " point-to-point network (P = 1 ms, L = 5 ms), with all control frames. The token of an"
-        " idle ring goes on turning, and is counted.",
+        " idle ring goes on turning, and is counted. At the same time: each host sends one message"
+        " at time 0, and nothing is counted but what orders and carries messages.",
         family=_HOST_COSTS,
         points=_rings,
         repeats=_few,
-        measures=_HOST_MEASURES,
+        measures=(*_HOST_MEASURES, *_SEVERAL_SOURCES),
         draw=tree_findings.rings_figure,
-        find=tree_findings.rings_findings,
+        find=_of_rings,
     ),
     Reproduction(
         name="tom-loss",

@@ -30,6 +30,7 @@ from ordercast.studies.tom.costs import PACKETS, TRANSMISSIONS, FormulaTerms, fi
 
 MEMBERS, OUTSIDE = "members", "outside"
 _BUILDERS = {"centralized": "star", "metagroup": "metagroups", "tom": "balanced"}
+ORDERED_AT_A_SITE = ("centralized", "propagation", "metagroup", "tom")
 _SETTLED = 9 * SECOND  # an idle ring's token is slow by then; it may be anywhere
 _MOST = {"symmetric": 500}  # hosts: it takes about 2rn messages
 _BRANCHING = {"balanced": 5}  # the B of Figure 5
@@ -74,6 +75,7 @@ def message_costs(config: Config, seed: int, _run: str) -> Measured:
             f"{protocol}/load_max": max((loads[site] for site in engaged), default=0),
             f"{protocol}/work_max": max((work[site] for site in engaged), default=0),
             f"{protocol}/hosts_engaged": len(engaged),
+            **_orderers(protocol, structure),
             **_packets(protocol, structure, group, sources, setting, (loads, work)),
             f"{protocol}/figure_5": printed(figure_5(config["sites"])),
             f"{protocol}/figure_5_receivers": printed(
@@ -106,6 +108,18 @@ def _packets(
             loads, work = (fmean(each[site] for site in hosts[role]) for each in counted)
             found |= {f"{protocol}/x_{role}": loads, f"{protocol}/x_{role}_multicast": work}
     return found
+
+
+def _orderers(protocol: str, structure: Structure) -> dict[str, float]:
+    """How many sites order the groups of the session, and the share of the groups that one of them
+    orders at most; of protocols where one site orders a group."""
+    if protocol not in ORDERED_AT_A_SITE:
+        return {}
+    found = Counter(structure.primary(group) for group in structure.groups)
+    return {
+        f"{protocol}/orderers": len(found),
+        f"{protocol}/orderer_share": max(found.values()) / found.total(),
+    }
 
 
 def _when(protocol: str, seed: int) -> int:
