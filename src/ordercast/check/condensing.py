@@ -284,8 +284,8 @@ def _condense_dropped(view: View) -> set[MessageNumber]:
 
 
 def _open_events(view: View, events: Sequence[Event]) -> list[Event]:
-    """Without those that say nothing more: gaps and copies of condensed messages, and what is only
-    for people, unless it is a site's last."""
+    """The events that may still matter. Left out are gaps and copies of condensed messages, and
+    events that only people read, unless such an event is the last of its site."""
     before = view.before
     last: dict[str, Event] = {}
     for event in events:

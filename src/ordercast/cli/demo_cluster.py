@@ -331,7 +331,7 @@ class _Story:
         when: str,
         receipts: "list[ClientReceipt] | None" = None,
     ) -> None:
-        """Send so many messages. `when`: shown as progress, unless it is empty."""
+        """Send this many messages. `when`: shown as progress, unless it is empty."""
         gathered: list[ClientReceipt] = [] if receipts is None else receipts
         shares = _shares(count, sites)
         try:
@@ -348,7 +348,8 @@ class _Story:
             raise failed.exceptions[0] from None
 
     async def _go_on(self, count: int, receipts: "Sequence[ClientReceipt]", since: float) -> None:
-        """Until so many messages are at all their living members. Measures the longest pause."""
+        """Wait until this many messages are at all their living members. Measures the longest
+        pause."""
         victim, stable, last = self._victim, 0, since
         try:
             async with asyncio.timeout(FLUSH_S):

@@ -58,7 +58,8 @@ def compact_lake(
     rows: int = MERGED_ROWS,
     progress: OnCompacted | None = None,
 ) -> CompactedLake:
-    """Merge files up to so many rows; remove what was merged longer ago than `keep_s`."""
+    """Merge files into files of at most this many rows, and remove files that were merged more than
+    `keep_s` ago."""
     folder = Path(folder).resolve()
     if read_lake(folder) is None:
         raise ConfigError(f"{folder}: is no lake: it has no {LAKE_FILE}")
@@ -129,7 +130,7 @@ def _compact_delta(
 
 
 def _bundles(folder: Path, names: list[str], rows: int) -> Iterator[list[str]]:
-    """Files of one day that follow each other and together have at most so many rows."""
+    """Consecutive files of one day that together have at most this many rows."""
     days: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: appends_in(name)[0]):
         days.setdefault(name.rpartition("/")[0], []).append(name)

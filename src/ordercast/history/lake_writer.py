@@ -1,7 +1,7 @@
 """Write a lake: appends that count wholly or not at all, whenever the process is killed.
 
 What is new is staged in a hidden folder. Then one file, `.next`, decides: it is the `lake.json` of
-the time after. From then on whoever opens the lake to write puts the staged files in their places
+the time after. From then on every writer that opens the lake puts the staged files in their places
 first (docs/history.md has the argument). A lock keeps out a second writer.
 """
 

@@ -188,8 +188,8 @@ class UseGrants(Packed, frozen=True, tag="t"):
 
 
 class RevokeCertificate(Packed, frozen=True, tag="x"):
-    """Let nobody in any more who shows this certificate. `fingerprint`: the SHA-256 of it, in
-    hexadecimal digits. `subject`: whom it names, for those who read the list."""
+    """Refuse this certificate from now on. `fingerprint`: the SHA-256 of it, in hexadecimal digits.
+    `subject`: the name in it, for people who read the list."""
 
     subject: str
     fingerprint: str

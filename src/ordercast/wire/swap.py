@@ -43,7 +43,7 @@ class Swap(LaneItem, frozen=True, tag="x"):
 
 
 class Count(SmallItem, frozen=True, tag="y"):
-    """The sender asks its parent for so many places in the count."""
+    """The sender asks its parent for this many consecutive places."""
 
     number: Ordinal
     count: Ordinal
@@ -104,6 +104,6 @@ class Counted(BatchItem, frozen=True, tag="j"):
 
 
 class Reached(SmallItem, frozen=True, tag="e"):
-    """The sender has chained so many batches: their origins may go on."""
+    """The sender has chained this many batches: their origins may go on."""
 
     place: Ordinal

@@ -286,7 +286,7 @@ class Manager:
         self._member.say(site, feed)
 
     def _chain_at(self, count: int) -> bytes:
-        """The hash of so many records, if this site knows that they are committed."""
+        """The hash of the first `count` records, if this site knows that they are committed."""
         raft, layout = self._raft, self._member.layout
         if count == layout.count:
             return layout.chain

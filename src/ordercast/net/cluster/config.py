@@ -51,8 +51,8 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """How long the store waits for a named reader: so many bytes, such an age. `unnamed`: it also
-    waits for the site's own application, which reads without a name."""
+    """How much the store keeps for a named reader that is behind: bytes, and the age of the oldest
+    row. `unnamed`: it also waits for the site's own application, which reads without a name."""
 
     bytes: int = 1 << 30
     age: int = 7 * 86_400 * SECOND  # nanoseconds

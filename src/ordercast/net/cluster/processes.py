@@ -1,8 +1,8 @@
 """Daemons as local processes: who runs, starting, stopping, and never the wrong process.
 
-A daemon writes `DIR/SITE.pid`: its process id and when that process started. The system uses ids
-again, so a process is signalled only if both agree, and if it is of our own user: whoever could
-write the file must not choose whom we signal.
+A daemon writes `DIR/SITE.pid`: its process id and when that process started. The system reuses ids,
+so a process is signalled only if both agree and it belongs to our own user: somebody who could
+write the file must not choose the process that we signal.
 """
 
 import contextlib
@@ -246,7 +246,8 @@ def _spawn(command: list[str], log_path: Path | None, first_line: str) -> Child:
 
 
 def _start_line(site: Site, form: str) -> str:
-    """What a log says before its daemon can: one that fails at once says neither when nor who."""
+    """The first line of a log, written before its daemon starts: a daemon that fails at once tells
+    neither its time nor its name."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if form == "json":
         return json.dumps({"at": now, "site": site, "level": "info", "message": "starts"})

@@ -89,7 +89,7 @@ CLOSING_TURNS: Final = 5  # turns of the loop until an accepted connection has c
 
 
 class KnownPoints(Protocol):
-    """What a site knows of the stores of others, and what others know of its store."""
+    """A site's knowledge of the stores of others, and theirs of its own."""
 
     def heard_of(self, peer: Site) -> StorePoint | None: ...
 
@@ -239,8 +239,8 @@ class Transport:
                     there.fail(trouble)
 
     def revoke(self, revoked: Mapping[str, str]) -> None:
-        """These certificates, by fingerprint, are good no longer: let nobody in with one of them,
-        and close the connections of those who were."""
+        """Refuse these certificates, named by fingerprint, from now on, and close the connections
+        that were made with them."""
         self._revoked = revoked
         for connection in list(self._connections):
             if connection.peer is not None and self._is_revoked(connection):

@@ -185,8 +185,8 @@ class NamedReaders:
         self, name: str, groups: Iterable[Group] | str | None, making: Making | None = None
     ) -> NamedReader:
         """The reader of this name. If there is none and groups are given, make it: it begins with
-        the first message that is kept. `making` is around that, and raises an Error for whoever may
-        make no more."""
+        the first message that is kept. `making` is entered before the reader is made. It raises an
+        Error if the caller may make no more readers."""
         wanted = self.check(name, groups)
         reader = self._readers.get(name)
         if reader is None and groups is None:
@@ -256,7 +256,7 @@ class NamedReaders:
 
     async def reset(self, name: str, position: int | None) -> int:
         """Go on with this position: the next follower begins there. 0: the first that is kept.
-        None: behind all that was delivered. Whoever follows now loses the turn. Returns the
+        None: behind all that was delivered. The present follower loses the turn. Returns the
         position."""
         first = await self.first_kept() if position == 0 else 0
         reader = self.reader(name)
@@ -366,7 +366,7 @@ class NamedReaders:
         await self._stored()
 
     async def confirm_first(self, name: str, position: int, attempt: int | None) -> None:
-        """The same for whoever has the turn."""
+        """The same for the follower that has the turn."""
         reader = self.reader(name)
         if not reader.line:
             raise TurnLost(f"reader {name!r}: nobody follows it; confirm while it is read")

@@ -49,9 +49,10 @@ class NamedBatches:
         making: Making | None = None,
         on_turn: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        """`admit` raises an Error for whoever may not read the reader's groups (None: all).
-        `making`: as for `NamedReaders.open`. `on_turn` is called with the reader's number, the
-        position that reading goes on behind, and the attempt, when the follower has the turn."""
+        """`admit` raises an Error if the caller may not read these groups, the reader's (None: all
+        groups). `making`: as for `NamedReaders.open`. `on_turn` is called with the reader's number,
+        the position that reading goes on behind, and the attempt, when the follower has the
+        turn."""
         self.name = name
         self._named = named
         self._stream = named.stream

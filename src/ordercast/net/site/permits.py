@@ -1,7 +1,7 @@
 """What subjects may do at this site: its own application, and the clients of its daemon.
 
-The table is that of the layout, and so changes with it; while the log has none, that of the cluster
-file. Refusals are counted for operators.
+The table is the one in the layout and changes with it. While the log has none, it is the table of
+the cluster file. Refusals are counted for operators.
 """
 
 import logging

@@ -246,8 +246,8 @@ class Stream:
         return self._entrances.of(epoch, group)
 
     def trim(self) -> None:
-        """Drop batches from memory: those that the store has, or, without a store, those that were
-        read. Where nobody reads and nobody is waited for, drop the oldest."""
+        """Drop from memory the batches that the store has, or, without a store, the batches that
+        were read. If nobody reads and nobody is waited for, drop the oldest."""
         recent = self._recent
         if self.log is None and (self._readers or self.embedded):
             if not recent:

@@ -28,9 +28,9 @@ class _Member(Protocol):
 
 
 class SilenceJudgement:
-    """State: the peers that each site finds silent, and those that it reaches through others; since
-    when pairs are apart, and when both sites of a pair last said so; what the manager itself does
-    not hear."""
+    """State: the peers that each site finds silent, and the peers that it reaches through others;
+    since when pairs are apart, and when both sites of a pair last said so; the sites that the
+    manager itself does not hear."""
 
     def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member

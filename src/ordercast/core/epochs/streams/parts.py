@@ -1,4 +1,4 @@
-"""Long reports go in parts: a frame, or a record of the voters' log, has only so many streams.
+"""Long reports go in parts: the streams in a frame, or in a record of the voters' log, are limited.
 
 Parts may be lost, doubled, late: all of them are sent again until the receiver has the whole.
 """
