@@ -189,7 +189,7 @@ class Daemons:
         processes.kill(daemon)
 
     def stop(self) -> list[Site]:
-        """All of them, cleanly; those that had to be killed."""
+        """Stop all of them cleanly. Returns the sites that had to be killed."""
         from ordercast.net.cluster import processes
 
         stubborn = processes.stop(processes.all_running(self.cluster, self.directory))
@@ -197,7 +197,7 @@ class Daemons:
         return stubborn
 
     def discard(self) -> None:
-        """Kill all of them: what they have stored is not needed."""
+        """Kill all of them: their stores are not needed."""
         for child in self._children:
             child.kill()
         for child in self._children:
@@ -392,7 +392,7 @@ class _Sender:
         self._sent = 0
 
     async def send(self, count: int, receipts: "list[ClientReceipt]") -> None:
-        """Returns when all are durable at this site; what becomes of them is the sites' affair."""
+        """Returns when all are durable at this site."""
         for number in range(1, count + 1):
             self._sent += 1
             payload = f"message {self._sent} of {self.site}".encode()

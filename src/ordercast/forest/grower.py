@@ -20,7 +20,7 @@ class Grown:
     parent: list[int]
     primary: list[int]
     detail: str
-    within_cap: bool  # False: so much crosses that some heads got more than the cap
+    within_cap: bool  # False: so many groups cross that some heads got more than the cap
 
 
 class Grower:

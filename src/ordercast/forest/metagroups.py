@@ -37,7 +37,7 @@ class Quotient:
 
 
 def quotient(table: GroupTable) -> Quotient:
-    """One site for all those in exactly the same groups: the first of their names."""
+    """One site for all sites in exactly the same groups: the first by name."""
     in_groups: dict[Site, list[str]] = {}
     for group in sorted(table.groups):
         for site in table.groups[group]:

@@ -82,7 +82,8 @@ class LakeWriter:
         self.finish()
 
     def finish(self) -> None:
-        """Put in its place what was decided and perhaps begun; then forget what was only staged."""
+        """Finish appends that were decided and perhaps begun; then remove files that were only
+        staged."""
         try:
             decided = msgspec.msgpack.decode((self.folder / _NEXT).read_bytes(), type=NextLake)
         except FileNotFoundError:

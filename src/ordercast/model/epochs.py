@@ -493,7 +493,7 @@ class Lapse(Packed, frozen=True, tag="L"):
 
 
 class Nothing(Packed, frozen=True, tag="N"):
-    """What a new manager commits first, to know what is committed."""
+    """The first record of a new manager: when it is committed, all records before it are."""
 
 
 EpochRecord: TypeAlias = (

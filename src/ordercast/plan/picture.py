@@ -1,4 +1,5 @@
-"""The picture of a forest: who forwards to whom, who orders what, who only passes on.
+"""The picture of a forest: who forwards to whom, which site orders which groups, and which sites
+only forward.
 
 A box is a site, the stripe below it has one piece per group that it is in. Dark boxes order groups
 (primaries), dashed ones pass on what they are not in (extra sites). With few groups every edge is

@@ -1,4 +1,4 @@
-"""What the applications send: who, when, to whom, how much.
+"""The messages that the applications send: sender, time, group and size.
 
 Submissions are drawn from a stream of their own, one after the other: the n-th is the same whatever
 becomes of those before it. Origins may be any site of the roster: members, sites outside

@@ -1,5 +1,4 @@
-"""Who may talk to the server: the Host header, the token, where requests come from, what a page may
-do.
+"""Access to the server: the Host header, the token, the origin of requests, and what a page may do.
 
 By default the server listens on this machine alone and asks for no token. A page of another host
 could reach it all the same, through a browser here: its requests are told by their Host (a name

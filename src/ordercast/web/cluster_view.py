@@ -62,7 +62,7 @@ def sample(view: Overview, sampler: Sampler) -> dict[str, Any]:
 
 
 def first(view: Overview, sampler: Sampler) -> dict[str, Any]:
-    """What a page needs once: what the feed is, and the points of the charts so far."""
+    """What a page needs once: the description of the feed, and the points of the charts so far."""
     return {"note": sampler.feed.note, "points": list(sampler.rates), "cluster": view.cluster}
 
 

@@ -266,7 +266,7 @@ class Sampler:
         self._wanted = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled. It asks nobody while nobody looks."""
+        """Until it is cancelled. It asks no site while no page is open."""
         while True:
             await self._wanted.wait()
             begun = time.monotonic()

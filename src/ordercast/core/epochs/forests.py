@@ -474,7 +474,7 @@ def _grown(
 
 
 def _has_memberships(table: GroupTable, least: int) -> bool:
-    """Whether the sizes of all groups together are at least so much; few are counted."""
+    """Whether the sizes of all groups together reach a limit; counting stops there."""
     return any(total >= least for total in accumulate(map(len, table.groups.values()), initial=0))
 
 

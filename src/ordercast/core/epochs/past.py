@@ -147,7 +147,7 @@ def _tells(
         return False  # its past was chosen before
     if group in layout.frozen:
         return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
-    # An implicit group whose members were all absent: nobody else knows of it.
+    # An implicit group whose members were all absent: no other site knows of it.
     return site in members and not any(s in layout.counted.get(epoch, ()) for s in members)
 
 

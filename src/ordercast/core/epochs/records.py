@@ -214,7 +214,7 @@ def epoch_opened(site: _Opening, before: Layout, domain: Domain) -> EpochOpened:
         fresh = (*fresh, site.name)
     known = living(before.groups, dict.fromkeys(fresh, 0))
     groups = tuple(structure.groups_at(site.name))
-    # There may be very many groups. Skip those whose members are the same tuple object as before.
+    # There may be very many groups. Skip groups whose members are the same tuple object as before.
     now = tuple(structure.groups.items())
     were = map(known.get, structure.groups)
     other = {group: was for (group, s), was in zip(now, were, strict=True) if was is not s}

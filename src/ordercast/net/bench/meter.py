@@ -1,4 +1,5 @@
-"""What one member of a benchmark sends and measures; the same for every system that is compared.
+"""The sending and measuring of one member of a benchmark; the same for every system that is
+compared.
 
 Payloads come from a pool of random ones, so that making them costs next to nothing. Some carry the
 time at which they were sent: all on this machine read the same monotonic clock. A member hashes

@@ -544,9 +544,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def reset_reader(self, reader: str, position: int | None = None) -> int:
         """Let a named reader go on with this position (0: the first that is kept); without one,
         behind all that was delivered. Followers lose their turn. Returns the position when it is
-        durable. Whoever may read all of the reader's groups may let it go forward while nobody
-        follows; all else is for operators. Raises ConfigError (no such reader, a position that is
-        not delivered), NotGranted, Away, or Error (the client is closed)."""
+        durable. A client that may read all of the reader's groups may move it forward while it has
+        no follower; everything else is for operators. Raises ConfigError (no such reader, a
+        position that is not delivered), NotGranted, Away, or Error (the client is closed)."""
         return await self._named.reset(reader, position)
 
     async def remove_reader(self, reader: str) -> None:

@@ -30,7 +30,7 @@ AUTHORITY_DAYS: Final = 3_650
 SITE_DAYS: Final = 825
 CLOCKS_DIFFER: Final = timedelta(hours=1)  # a new certificate is good where the clock is behind
 AUTHORITY: Final = "ca"
-CLIENTS: Final = "clients"  # the directory of clients' files, below that of the sites'
+CLIENTS: Final = "clients"  # the directory of clients' files, below the sites' directory
 
 
 def certificate_uri(cluster: str, site: Site) -> str:

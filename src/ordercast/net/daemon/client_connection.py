@@ -183,7 +183,8 @@ class ClientConnection:
             self.wire.pause(pause)
 
     def review(self) -> None:
-        """Grants, revoked certificates or the roster have changed: end what is allowed no more."""
+        """Grants, revoked certificates or the roster have changed: end readers and connections that
+        are no longer allowed."""
         if self.wire.closed:
             return
         try:

@@ -216,8 +216,8 @@ def doors_of(cluster: Cluster) -> dict[Site, str]:
 
 
 def own_id(subject: ClientSubject, client: bytes) -> bytes:
-    """The id under which a client's requests are kept. A reader sees the ids of those who have
-    sent; under another subject they are other ids, so nobody can speak for another's requests."""
+    """The id under which a client's requests are kept. A reader sees the ids of the senders. Under
+    another subject they are other ids, so no client can repeat the requests of another subject."""
     if subject.kind == SOCKET:
         return client
     return hashlib.blake2b(client, digest_size=CLIENT_BYTES, key=str(subject).encode()).digest()

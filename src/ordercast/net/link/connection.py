@@ -55,8 +55,8 @@ class LinkLimits:
     # site. None: as many as the peers may need (`net.link.pipes`).
     pipes: int | None = None
     pipes_of_peer: int | None = None
-    congested_bytes: int = 1_048_576  # so much waits to be written: the driver is told to wait
-    write_bytes: int = 67_108_864  # so much waits to be written: the connection is dropped
+    congested_bytes: int = 1_048_576  # waiting bytes at which the driver is told to wait
+    write_bytes: int = 67_108_864  # waiting bytes at which the connection is dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The first words on a connection, each way: who speaks, to whom, and on what terms.
+"""The first words on a connection, each way: the speaker, the addressee, and the terms.
 
     magic "och" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
 

@@ -1,4 +1,4 @@
-"""What a site begins with: the cluster file, or the store that remembers what the file said once.
+"""The founding of a site: from the cluster file, or from its store, which remembers the founding.
 
 A site of the file is one of the founders. Any other is a newcomer: it knows its address and whom to
 ask, and is told the rest once the others have admitted it. A site with a store goes by the store:

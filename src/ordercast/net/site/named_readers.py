@@ -420,7 +420,7 @@ class NamedReaders:
         ]
 
     async def _walk(self, idle: list[NamedReader]) -> None:
-        """Go through what was delivered behind the readers, once for all of them."""
+        """Go through the deliveries behind the readers, once for all readers."""
         stream = self.stream
         end, attempt = stream.delivered, stream.attempt
         numbers = {reader.row.name: reader.row.number for reader in idle}

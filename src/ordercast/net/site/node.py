@@ -431,7 +431,7 @@ class _Opening:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Without an error of the application's own, what was not flushed is one."""
+        """If the application has no error of its own, unflushed messages are one."""
         assert self._running is not None
         try:
             await self._running.close()

@@ -40,7 +40,7 @@ class _Core(Protocol):
 
 
 class Permits:
-    """State: what was refused, and the answers of the table, while it is the same."""
+    """State: the counts of refusals, and the table's answers as long as the table is the same."""
 
     def __init__(self, site: Site, core: "_Core", of_file: Grants) -> None:
         self.own = ClientSubject(SITE, site)

@@ -292,7 +292,7 @@ class RunningSite:
             await self._failing
             raise Error(self.failed)
         unflushed: str | None = None
-        # Where nothing is stored, a site takes with it what others lack.
+        # Without a store, a site that ends takes with it the messages that others lack.
         stage = "ordered" if self.durable else "stable"
         try:
             async with asyncio.timeout(timeout_s):

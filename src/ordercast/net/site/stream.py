@@ -690,7 +690,7 @@ class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
                 if isinstance(batch, Rollback):
                     return self._rolled(batch)
                 handed = batch
-                if batch.position <= cursor.last:  # the reader has those, or did not ask for them
+                if batch.position <= cursor.last:  # the reader has these, or did not ask for them
                     handed = batch.between(cursor.last + 1, batch.last)
                 cursor.last = batch.last
                 return handed

@@ -37,7 +37,8 @@ _REST = 20_000_000  # ns on average between two rounds of `measure_load`
 
 @dataclass(frozen=True, slots=True)
 class DataLoad:
-    """What members multicast: so many bytes, so often a second each; lost copies come later."""
+    """The members' multicasts: their bytes, and how many each member sends per second; lost copies
+    come later."""
 
     rate: float
     size: int = 1_000

@@ -111,8 +111,8 @@ class SilenceJudgement:
         return [two for two in self._since if two not in self._alone]
 
     def lasting(self, now: int) -> list[tuple[Pair, Sequence[Site]]]:
-        """The pairs that have been apart for so long that no third site will join them, each with
-        the sites of which one is to go."""
+        """The pairs that have been apart too long for a third site to join them, each with the
+        sites of which one is to go."""
         return [
             (two, (self._alone[two],) if two in self._alone else two)
             for two, since in self._since.items()
