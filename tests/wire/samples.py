@@ -60,7 +60,8 @@ class Drawer:
 
     def frame(self) -> Frame:
         """A frame of a link, mostly with data."""
-        return self.struct(self.rng.choice((Data,) * 8 + (Ack, Repair)))
+        found: Frame = self.struct(self.rng.choice([Data] * 8 + [Ack, Repair]))
+        return found
 
     def struct(self, kind: type[Any]) -> Any:
         fields, decoder = described(kind)
@@ -196,7 +197,7 @@ KINDS_OF_LANE = [sorted(kinds, key=lambda kind: kind.__name__) for kinds in LANE
 
 
 @cache
-def described(kind: type[Any]) -> tuple[tuple[Any, ...], msgspec.msgpack.Decoder[Any]]:
+def described(kind: Any) -> tuple[tuple[Any, ...], msgspec.msgpack.Decoder[Any]]:
     told = inspect.type_info(kind)
     assert isinstance(told, inspect.StructType | inspect.NamedTupleType)
     return told.fields, msgspec.msgpack.Decoder(kind)
@@ -216,10 +217,13 @@ def random_site_frame(rng: random.Random) -> WireFrame:
 SITE_KINDS = [kind for kind in get_args(WireFrame) if kind not in get_args(Frame)]
 chances = st.randoms(use_true_random=False)
 frames: st.SearchStrategy[Frame] = chances.map(random_frame)
-KINDS: dict[str, st.SearchStrategy[WireFrame]] = {
-    kind.__name__: chances.map(lambda rng, kind=kind: Drawer(rng).struct(kind))
-    for kind in SITE_KINDS
-}
+
+
+def of_kind(kind: type[WireFrame]) -> st.SearchStrategy[WireFrame]:
+    return chances.map(lambda rng: Drawer(rng).struct(kind))
+
+
+KINDS = {kind.__name__: of_kind(kind) for kind in SITE_KINDS}
 any_frames: st.SearchStrategy[WireFrame] = st.one_of(frames, chances.map(random_site_frame))
 
 

@@ -7,7 +7,6 @@ added and retired while the others run, and cut off from each other.
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -196,7 +195,6 @@ class _Wire:
         self._sides = sides
         self._loop = asyncio.get_running_loop()
         self._open = False
-        self._since = time.monotonic()
         self._sent: dict[Site, int] = {}
 
     async def start(self) -> None:

@@ -65,7 +65,6 @@ class _Bundle:
 
 class _Picture:
     def __init__(self, forest: Forest, table: GroupTable) -> None:
-        self.forest = forest
         self.table = table
         self.groups_of: dict[Site, list[Group]] = {site: [] for site in sorted(table.sites)}
         for group in sorted(table.groups):

@@ -72,7 +72,6 @@ class TraceFeed:
         self._length = max(1, trace.end - trace.start)
         self._by_link = _by_link(trace)
         self._by_group = _by_group(trace)
-        self._groups = {g: m for shape in trace.epochs for g, m in shape.groups.items()}
         self._rounds = {state.site: state.position for state in trace.states(trace.end)}
         self._at = _delivered(trace)
         self.note = (

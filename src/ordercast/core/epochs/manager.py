@@ -111,7 +111,7 @@ class Manager:
         layout = self._member.layout
         subject = ClientSubject(SITE, peer)
         if isinstance(frame, ClientChange):
-            subject = subject_named(frame.subject, "subject")
+            subject = subject_named(frame.subject)
         # If there is no room, sites ask again.
         room = len(self._wanted) < RECORDS or frame.change in self._wanted
         if self.leads and room and frame.change not in layout.outcomes:

@@ -186,7 +186,7 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
     check_terms(hello.terms, ours.terms)
     if hello.refusal:
         raise LinkTrouble(REFUSES_US, hello.refusal)
-    check_features(hello.features, hello.program, ours.uses)
+    require_features(hello.features, hello.program, ours.uses)
 
 
 def agreed_version(hello: Hello, ours: Mapping[int, object] = CODECS) -> int:
@@ -203,7 +203,7 @@ def agreed_version(hello: Hello, ours: Mapping[int, object] = CODECS) -> int:
     return version
 
 
-def check_features(theirs: Sequence[str], program: str, uses: Sequence[str]) -> None:
+def require_features(theirs: Sequence[str], program: str, uses: Sequence[str]) -> None:
     """Raise LinkTrouble if a peer's program lacks a feature that this cluster uses."""
     missing = lacking(uses, theirs)
     if missing:

@@ -56,9 +56,8 @@ class RelayCounts:
 class RelaySide:
     """One side of a pipe through this site: bytes that come here leave at the other side."""
 
-    def __init__(self, writer: PipeWriter, asker: Site, counts: RelayCounts) -> None:
+    def __init__(self, writer: PipeWriter, counts: RelayCounts) -> None:
         self.writer = writer
-        self.asker = asker
         self._counts = counts
         self.other: RelaySide | None = None
 
@@ -172,7 +171,7 @@ class Pipes:
         self.counts.pipes += 1
         far = self._carrier(to)
         sides = [
-            RelaySide(PipeWriter(each, number), carrier.peer, self.counts)
+            RelaySide(PipeWriter(each, number), self.counts)
             for each, number in ((carrier, frame.number), (far, far.number()))
         ]
         for side, other in (sides, reversed(sides)):

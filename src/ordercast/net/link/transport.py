@@ -50,9 +50,9 @@ from ordercast.net.link.hello import (
     Hello,
     Identity,
     agreed_version,
-    check_features,
     check_hello,
     check_terms,
+    require_features,
 )
 from ordercast.net.link.peers import (
     REPLACED,
@@ -234,7 +234,7 @@ class Transport:
             if (there := peer.current) is not None:
                 try:
                     check_terms(there.terms, terms)
-                    check_features(there.features, there.program, uses)
+                    require_features(there.features, there.program, uses)
                 except LinkTrouble as trouble:
                     there.fail(trouble)
 
