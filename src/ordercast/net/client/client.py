@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, overload
 
 import msgspec
@@ -218,12 +217,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         left = ""
         try:
             async with asyncio.timeout(self._flush_s):
