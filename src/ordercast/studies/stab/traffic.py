@@ -9,6 +9,7 @@ stable is held against what every member has.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -207,7 +208,7 @@ def measure_load(setting: Setting, data: DataLoad | None, seed: int, rounds: int
     network = traffic.network
     if data is not None:
         for member in traffic.members:
-            network.call(traffic.stream.below(data.gap), lambda member=member: flow(member))  # type: ignore[misc]
+            network.call(traffic.stream.below(data.gap), partial(flow, member))
     network.call(_REST, traffic.begin)
     network.run(until=MOST_SECONDS * SECOND)
     if len(done) < rounds + _WARM_UP:
