@@ -37,7 +37,7 @@ LASTING = (BASE, ROLLBACK, EXCLUDED, RETURNED)
 
 
 class Force(IntEnum):
-    """What is condensed besides what is right for ever."""
+    """The rows that are condensed besides rows that are right for ever."""
 
     NOTHING = 0
     VIOLATIONS = 1  # counted for ever, though a late row might mend one
@@ -151,8 +151,8 @@ def _first_rows(view: View) -> dict[MessageNumber, list[tuple[SiteNumber, int]]]
 
 
 def condense(view: View, window: History, cut: Sequence[int]) -> History:
-    """Move the rows up to the cut, and what is annulled, from the window into `view.before`; what
-    stays is returned."""
+    """Move the rows up to the cut, and annulled rows, from the window into `view.before`. Returns
+    the rows that stay."""
     before = view.before
     before.annulled += view.annulled
     before.sites.update(site.name for site in view.sites)

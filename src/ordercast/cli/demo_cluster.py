@@ -45,7 +45,8 @@ _PORTS = range(20_000, 32_000)
 
 @dataclass(frozen=True, slots=True)
 class DemoTraffic:
-    """What was sent, and what happened meanwhile. Times are those of the machine's clock."""
+    """The messages that were sent, and the events meanwhile. Times are those of the machine's
+    clock."""
 
     sent: int
     killed: Site

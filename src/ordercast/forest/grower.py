@@ -24,7 +24,8 @@ class Grown:
 
 
 class Grower:
-    """What does not depend on the shape is done once: domains, and what their cutters prepare."""
+    """The work that does not depend on the shape is done once: the domains, and the preparation of
+    their cutters."""
 
     def __init__(self, table: IndexedTable, partitioner: str) -> None:
         self.table = table

@@ -23,7 +23,8 @@ BALANCED = "metagroups_balanced"
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """`table` knows delegates only; `delegate` names that of every site in some group."""
+    """`table` knows delegates only; `delegate` has the delegate of every site that is in a
+    group."""
 
     table: GroupTable
     delegate: Mapping[Site, Site]

@@ -147,7 +147,7 @@ class LakeAppend:
             file.close()
 
     def close(self) -> None:
-        """Without a commit: what was staged goes when the lake is next written."""
+        """End without a commit: the staged files are removed when the lake is next written."""
         for file in self._files.values():
             file.close()
 

@@ -453,9 +453,10 @@ class Stored(Packed, frozen=True, tag="T"):
 
 
 class Flush(Packed, frozen=True, tag="X"):
-    """Close what these sites are in, without those that are `out`. The past of what is closed is
-    the union of the logs of all the others. `back`: (site, incarnation, store) of the sites that
-    return or have restarted. An incarnation above the one before: the site lost its store."""
+    """Close the epochs of these sites; the sites that are `out` do not take part. The past of what
+    is closed is the union of the logs of all the others. `back`: (site, incarnation, store) of the
+    sites that return or have restarted. An incarnation above the one before: the site lost its
+    store."""
 
     out: tuple[Site, ...]
     back: tuple[tuple[Site, Ordinal, StoreNumber], ...]

@@ -1,6 +1,6 @@
 """Messages, their ids and order keys, and what an application is given.
 
-A batch is what is ordered: consecutive messages of one origin to one group under one key. Its
+A batch is ordered as one: consecutive messages of one origin to one group under one key. Its
 payloads are packed into `body` once, at the origin; nobody changes it on its way.
 """
 
@@ -173,7 +173,7 @@ class Requests(Packed, frozen=True):
     ]
 
     def parts(self, messages: int) -> list[tuple[int, int]]:
-        """One for each message of a batch of so many: its request's number, and its place in the
+        """One for each message of a batch of this many: its request's number, and its place in the
         request. Raises FrameError if no such batch has these counts."""
         if not self.numbers:
             raise FrameError(

@@ -88,8 +88,8 @@ def _cookie_of(headers: Headers) -> str:
 
 
 class PageGuard:
-    """Around the application: refuses what `Access` does not admit, and says in every answer what
-    the page may do."""
+    """Around the application: refuses requests that `Access` does not admit, and tells in every
+    answer what the page may do."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""An overview as the Cluster page takes it: what is on the screen, and no more.
+"""An overview as the Cluster page takes it: only the things on the screen.
 
 A cluster of 200 sites has 40,000 ends of links. A page gets the links of the forest, and those of
 one site when they are asked for.

@@ -250,7 +250,7 @@ def _pause_ms(trace: Trace, epoch: int) -> float | None:
 
 
 class Sampler:
-    """State: the last sample, the last rates, and who waits for the next sample."""
+    """State: the last sample, the last rates, and the pages that wait for the next sample."""
 
     def __init__(self, feed: OverviewFeed, every_s: float = EVERY_S) -> None:
         self.feed = feed

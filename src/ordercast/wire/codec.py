@@ -182,8 +182,8 @@ class FrameEncoder:
 class FrameSplitter:
     """Finds whole frames in a byte stream; for TCP. Holds at most the one frame that is under way.
 
-    Once it has raised it raises at every call: after wrong bytes nobody knows where a frame
-    begins, and the connection is of no more use.
+    Once it has raised it raises at every call: after wrong bytes it is not known where a frame
+    begins, and the connection is useless.
     """
 
     def __init__(self, limit: int = FRAME_BYTES, codec: Codec = NEWEST) -> None:

@@ -42,7 +42,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
 
 
 class PieceRequest(msgspec.Struct, frozen=True, gc=False):
-    """The sender lacks pieces of the stream `of`: so many from each number on."""
+    """The sender lacks pieces of the stream `of`: from each number on, this many."""
 
     stream: int
     serial: int

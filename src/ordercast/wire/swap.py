@@ -1,4 +1,4 @@
-"""What sites say to each other in the swap family ([SWAP]), all of it on the lane UP.
+"""Items of the swap family ([SWAP]), all of them on the lane UP.
 
 Requests between two sites (`Swap`, `Count`, `ChainMark`) and answers (`CountValue`, `MarkValue`)
 bear a `number` that goes on through restarts, so that a repeat is recognised. A repeated header is

@@ -179,7 +179,7 @@ class Manager:
         return self._silences.named() if self.leads else []
 
     def lasting(self, now: int) -> list[Pair]:
-        """Those of them that no third site will join, by the manager's judgement."""
+        """The pairs that no third site will join, by the manager's judgement."""
         return [two for two, _ in self._silences.lasting(now)] if self.leads else []
 
     def missing(self, change: str) -> list[Site] | None:

@@ -81,8 +81,8 @@ def _left(
     place: Place,
     members: Iterable[Site],
 ) -> tuple[int, Site]:
-    """The most that a member has of a past that was chosen without it, and which member. "": no
-    member that returns was in that epoch."""
+    """The highest count that a member has of a past that was chosen without it, and that member.
+    "": no member that returns was in that epoch."""
     having = [
         (reached[site].get(place, 0), site)
         for site in sorted(members)

@@ -86,7 +86,7 @@ class HybridSwap(Uncounted):
 
 class Hybrid(Reduction):
     """`core`: the number of sites of the core; 0: the root and its children. `group`: the most
-    sites of a group below a core of so many sites."""
+    sites of a group below a core of `core` sites."""
 
     def __init__(
         self,

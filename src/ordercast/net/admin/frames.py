@@ -144,8 +144,8 @@ class Change(Packed, frozen=True, tag=9):
 
 
 class DigestRequest(Packed, frozen=True, tag=10):
-    """A replica tells how far it is, if it is anywhere, and what it finds wrong. The answer has
-    what the other members told last (MessagePack)."""
+    """A replica tells its position, if it has one, and what it finds wrong. The answer has what the
+    other members told last (MessagePack)."""
 
     id: Ordinal
     group: Name

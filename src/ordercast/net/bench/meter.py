@@ -15,7 +15,7 @@ from zlib import crc32
 
 POOL = 4_096  # payloads
 STAMP_BYTES = 8
-SAMPLE_EVERY = 64  # messages, of those sent one by one as fast as possible
+SAMPLE_EVERY = 64  # of the messages sent one by one as fast as possible
 MOST_SAMPLES = 200_000
 
 

@@ -1,8 +1,8 @@
 """`connect`: the methods of a node, on a daemon that is reached over its socket or an address.
 
 A client keeps what it sends until the daemon has it durably. After a broken connection, or a
-restart of the daemon, the client connects again, repeats under the same numbers what was not
-accepted (so nothing is sent twice), and goes on reading at the next position.
+restart of the daemon, the client connects again. It repeats messages that were not accepted under
+the same numbers (so nothing is sent twice), and goes on reading at the next position.
 """
 
 import asyncio
@@ -670,8 +670,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._link.send(frame)
 
     def _may_use(self, site: Site) -> bool:
-        """Another site than before is not used while what the one before has not answered is
-        waited for: nobody but that site knows whether it was accepted."""
+        """Do not use another site while requests at the last site have no answer and are waited
+        for: only that site knows whether it has accepted them."""
         if self.site in ("", site):
             return True
         return not (self._waits and self._outgoing.unanswered)

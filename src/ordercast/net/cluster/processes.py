@@ -1,4 +1,4 @@
-"""Daemons as local processes: who runs, starting, stopping, and never the wrong process.
+"""Daemons as local processes: finding, starting and stopping them, and never the wrong process.
 
 A daemon writes `DIR/SITE.pid`: its process id and when that process started. The system reuses ids,
 so a process is signalled only if both agree and it belongs to our own user: somebody who could

@@ -361,7 +361,7 @@ class ClientConnection:
                 on_turn=lambda *turn: self.wire.send(TurnGiven(frame.id, *turn)),
             )
         self._reading[frame.id] = frame, batches
-        # Who is admitted may read all of the reader's groups.
+        # An admitted client may read all of the reader's groups.
         return Subscription(frame.id, batches, self.wire, lambda _: True, keep=False)
 
     def _ask(self, frame: Question) -> None:

@@ -1,8 +1,8 @@
 """Places that are limited, and the share of each subject: connections to a daemon, names of readers
 at its site, producers in the cluster.
 
-What a subject may take depends on what is left: docs/security.md#places-among-subjects has the rule
-and why it leaves some for the next one.
+The share of a subject depends on the places that are left: docs/security.md#places-among-subjects
+has the rule, and why it leaves some for the next subject.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -129,8 +129,8 @@ class SubjectShare:
     # --- bytes per second -------------------------------------------------------------------------
 
     def spend(self, size: int, now: float) -> float:
-        """Count bytes that came, at this time of the loop. Returns for how many seconds no more
-        should be read."""
+        """Count bytes that came, at this time of the loop. Returns the seconds for which nothing
+        more should be read."""
         if self._limits is None:
             return 0.0
         pause = 0.0

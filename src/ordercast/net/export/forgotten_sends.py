@@ -83,7 +83,7 @@ class ForgottenSends:
             self.write()
 
     def write(self) -> None:
-        """A file of those gathered so far."""
+        """Write a file of the rows gathered so far."""
         if not self._rows:
             return
         with self._history.table("sent") as table:

@@ -133,7 +133,7 @@ class NamedReaders:
         self._changed: dict[str, None] = {}  # names of rows that are to be written
         self._passed: dict[str, None] = {}  # the same, at the next look: a start finds it again
         self._gone: dict[str, None] = {}
-        self._waiting: list[asyncio.Future[None]] = []  # who waits for the next commit
+        self._waiting: list[asyncio.Future[None]] = []  # callers that wait for the next commit
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed: str | None = None

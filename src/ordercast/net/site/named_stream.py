@@ -1,5 +1,5 @@
-"""What a follower of a named reader iterates over, and what a reader of a range does: the
-deliveries of the reader's groups. A gap stands in place of messages that are no longer kept.
+"""The iterators of a follower of a named reader, and of a reader of a range: the deliveries of the
+reader's groups. A gap stands in place of messages that are no longer kept.
 
 The iterators are no generators: a cancelled `anext` has taken nothing.
 """

@@ -100,12 +100,13 @@ class Permits:
 
     def admit_reader(self, subject: ClientSubject, groups: Iterable[Group] | None) -> None:
         """Raise NotGranted unless the subject may read all groups of a named reader (None: all):
-        who follows it confirms for everybody."""
+        its follower confirms for everybody."""
         for group in (EVERY,) if groups is None else sorted(groups):
             self.require(subject, READ, group)
 
     def may_read(self, subject: ClientSubject, observe: bool, group: Group) -> bool:
-        """Whether messages of the group are for this reader. Who may read may also look on."""
+        """Whether messages of the group are for this reader. A subject that may read may also
+        observe."""
         return self.allows(subject, READ, group) or (
             observe and self.allows(subject, OBSERVE, group)
         )

@@ -153,7 +153,7 @@ class Stream:
         self._bytes = 0
         self._readers: list[Cursor] = []
         self._watchers: list[Cursor] = []  # readers that nobody waits for
-        self._confirming: list[asyncio.Future[None]] = []  # who waits for deliveries to be repeated
+        self._confirming: list[asyncio.Future[None]] = []  # wait for repeated deliveries
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: str | None = None
 

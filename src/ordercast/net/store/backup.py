@@ -110,7 +110,7 @@ def write_copy(file: Path, write: Callable[[Path], None]) -> StoreReport:
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """A copy, which nobody writes. Who made it by hand may have copied the log too."""
+    """A copy, which nobody writes. A copy made by hand may have the log beside it."""
     log = file.with_name(f"{file.name}-wal")
     return connect_to_read(file) if log.exists() else connect_as_it_is(file)
 

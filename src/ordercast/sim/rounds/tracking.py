@@ -311,7 +311,7 @@ class _Round:
 
 
 def _received(count: int, seed: int, entries: int) -> list[Received]:
-    """All hold one vector, but for some who are behind."""
+    """All members hold one vector, except a few that are behind."""
     np = numpy()
     stream = Chance(seed, "behind")
     everything = np.full(entries, _SENT, dtype=np.uint32)

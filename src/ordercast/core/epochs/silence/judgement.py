@@ -84,7 +84,7 @@ class SilenceJudgement:
         return voter not in self.unheard and site in self._says.get(voter, ())
 
     def _accusers(self) -> dict[Pair, list[Site]]:
-        """For each pair that is apart, who says so: one of the two, or both."""
+        """For each pair that is apart, the sites that say so: one of the two, or both."""
         name, roster = self._member.name, self._member.layout.roster
         found: dict[Pair, list[Site]] = {}
         for site in self.unheard:

@@ -28,8 +28,8 @@ class CopyMarks:
 def copy_marks(
     site: Site, layout: Layout, engines: Mapping[int, Engine], group: Group, client: bytes
 ) -> CopyMarks | None:
-    """What this site can tell of what travels under this name; None: it has no log of the group.
-    Without a name: only how far ids are settled."""
+    """This site's answer about messages under this name; None: it has no log of the group. Without
+    a name: only how far ids are settled."""
     engine, home = engine_of(site, layout, engines, group), layout.home(site)
     if engine is None or home is None:
         return None

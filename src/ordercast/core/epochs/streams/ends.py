@@ -61,7 +61,7 @@ def told_in(layout: Layout, parts: Iterable[EndPart | Finish | Open]) -> dict[St
     for part in parts:
         for origin, incarnation, group, seq in part.lasts:
             stream = (origin, incarnation, group)
-            before = told.get(stream) or known(stream, 0)  # what is told is not below what is known
+            before = told.get(stream) or known(stream, 0)  # an end tells nothing below that
             told[stream] = max(before, seq)
     return told
 

@@ -51,7 +51,7 @@ def end_in_parts(begun: int, counts: Counts, lasts: Included) -> list[EndPart]:
 
 
 class ReportParts(Generic[P]):
-    """State: the parts of one report that have come so far, and what the report is on."""
+    """State: the parts of one report that have come so far, and the subject of the report."""
 
     def __init__(self) -> None:
         self._parts: dict[int, P] = {}
