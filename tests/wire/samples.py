@@ -63,7 +63,7 @@ class Drawer:
         found: Frame = self.struct(self.rng.choice([Data] * 8 + [Ack, Repair]))
         return found
 
-    def struct(self, kind: type[Any]) -> Any:
+    def struct(self, kind: Any) -> Any:
         fields, decoder = described(kind)
         for _ in range(TRIES):
             given = MADE[kind](self) if kind in MADE else {}
