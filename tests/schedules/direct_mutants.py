@@ -32,6 +32,7 @@ from ordercast.sim.faults import Fault
 from ordercast.sim.networks import LanSpec
 from ordercast.wire.frames import Item, Null, Offer
 from schedules.mutants import believe
+from support.worlds.engines import PromisesEarly
 
 # Members of two groups that share two sites; anybody sends to anything.
 OVERLAP = GroupTable.of(
@@ -341,17 +342,8 @@ class TwoGateways(BrokenDirect):
 # --- both ---------------------------------------------------------------------------------------
 
 
-class _PromisesEarly(BrokenDirect):
-    """What is promised leaves before it is on disk."""
-
-    def drain(self) -> EngineBox:
-        box = super().drain()
-        box.send, box.then_send = [*box.send, *box.then_send], ()
-        return box
-
-
 @mutant
-class TwoPhasePromisesEarly(_PromisesEarly):
+class TwoPhasePromisesEarly(PromisesEarly, BrokenDirect):
     """Proposals and fixed numbers leave before they are on disk."""
 
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
@@ -359,7 +351,7 @@ class TwoPhasePromisesEarly(_PromisesEarly):
 
 
 @mutant
-class SymmetricPromisesEarly(_PromisesEarly):
+class SymmetricPromisesEarly(PromisesEarly, BrokenDirect):
     """Timestamps leave before they are on disk."""
 
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}

@@ -15,11 +15,12 @@ from ordercast.core.gate import Gate
 from ordercast.core.link import Incoming, Link, Take
 from ordercast.core.order.interface import ProtocolInfo
 from ordercast.core.order.propagation import Propagation
-from ordercast.core.outbox import EngineBox, Passed
+from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.messages import Batch, DeliveredBatch, Delivery, Placed, Vector
 from ordercast.wire.frames import DOWN, UP, Data, Item, Relay
+from support.worlds.engines import PromisesEarly, TakesFromAnyone
 
 # r orders `top` and m, below it, `low`: x may know of a message to `top` before m does.
 TWO_LEVELS = GroupTable.of(
@@ -131,7 +132,7 @@ class DuplicateBlocksTheQueue(Broken):
 
 
 @mutant
-class GraphInsteadOfTree(Broken):
+class GraphInsteadOfTree(TakesFromAnyone, Broken):
     """GS-11: a primary sends straight to every member: unique paths, but no one merged order."""
 
     class ordering_kind(Propagation):  # noqa: N801
@@ -140,12 +141,6 @@ class GraphInsteadOfTree(Broken):
             if self.structure.primary(batch.group, batch.members) != self.site:
                 return (self.site in members, ())
             return (self.site in members, tuple(s for s in members if s != self.site))
-
-    def _take(self, peer: Site, lane: int, item: Item) -> bool:
-        if lane == DOWN:
-            self.ordering.receive(peer, item)
-            return True
-        return super()._take(peer, lane, item)
 
 
 # --- ordering -----------------------------------------------------------------------------------
@@ -410,13 +405,8 @@ class RestartForgetsItsSeqs(Broken):
 
 
 @mutant
-class PromisesBeforeDurable(Broken):
+class PromisesBeforeDurable(PromisesEarly, Broken):
     """Acknowledgements leave before what they acknowledge is on disk."""
-
-    def drain(self) -> EngineBox:
-        box = super().drain()
-        box.send, box.then_send = [*box.send, *box.then_send], ()
-        return box
 
 
 @mutant

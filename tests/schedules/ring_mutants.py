@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ordercast.core.order.kept_states import ResumedRing
 from ordercast.core.order.ring import Ring
-from ordercast.core.outbox import EngineBox, Note, OrderingState, Stamped, Visited
+from ordercast.core.outbox import Note, OrderingState, Stamped, Visited
 from ordercast.model.groups import Site
 from ordercast.model.messages import Batch, Key
 from ordercast.model.options import MILLISECOND
@@ -14,6 +14,7 @@ from ordercast.sim.faults import Fault
 from ordercast.wire.frames import Item
 from ordercast.wire.ring import RepairRange, Token
 from schedules.direct_mutants import BUSY, CRASHES, BrokenDirect
+from support.worlds.engines import PromisesEarly
 
 RING_MUTANTS: "dict[str, type[BrokenRing]]" = {}
 
@@ -157,13 +158,8 @@ class ForgottenTooSoon(BrokenRing):
 
 
 @mutant
-class TheTokenLeavesEarly(BrokenRing):
+class TheTokenLeavesEarly(PromisesEarly, BrokenRing):
     """Numbers and token leave before they are on disk."""
 
     focus: ClassVar[dict[str, Any]] = {**BUSY, **CRASHES}
     ordering_kind = Ring
-
-    def drain(self) -> EngineBox:
-        box = super().drain()
-        box.send, box.then_send = [*box.send, *box.then_send], ()
-        return box

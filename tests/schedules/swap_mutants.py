@@ -24,6 +24,7 @@ from ordercast.sim.networks import LanSpec
 from ordercast.wire.swap import ChainMark, Count, Counted, CountValue, Follows, MarkValue, Swap
 from ordercast.wire.tom import MessageName
 from schedules.direct_mutants import BUSY, CRASHES
+from support.worlds.engines import PromisesEarly
 
 # Deep enough for requests to meet, and for sites that are in no group of a message.
 DEEP = GroupTable.of(
@@ -465,18 +466,10 @@ class TheRootCountsAnew(BrokenCombiningCounting):
 # --- all ----------------------------------------------------------------------------------------
 
 
-class _PromisesEarly(BrokenSwap):
-    focus = RESTARTS
-
-    def drain(self) -> Any:
-        box = super().drain()
-        box.send, box.then_send = [*box.send, *box.then_send], ()
-        return box
-
-
 @mutant
-class HybridPromisesEarly(_PromisesEarly):
+class HybridPromisesEarly(PromisesEarly, BrokenSwap):
     """Requests and headers leave before what they follow from is on disk."""
 
+    focus = RESTARTS
     name_of_protocol = "hybrid"
     ordering_kind = Hybrid

@@ -19,6 +19,7 @@ from ordercast.wire.frames import DOWN, Item, Relay
 from ordercast.wire.tom import Bid
 from schedules.mutants import TWO_LEVELS
 from schedules.tree_mutants import CALM, BrokenTree, mutant
+from support.worlds.engines import TakesFromAnyone
 
 # Thirteen children of one site.
 WIDE = GroupTable.of(
@@ -42,14 +43,8 @@ CRASHING: dict[str, Any] = {
 }
 
 
-class Anyone(BrokenTree):
-    """Takes final headers from whoever sends them."""
-
-    def _take(self, peer: Site, lane: int, item: Item) -> bool:
-        if lane == DOWN:
-            self.ordering.receive(peer, item)
-            return True
-        return super()._take(peer, lane, item)
+class Anyone(TakesFromAnyone, BrokenTree):
+    """Takes final headers from any sender."""
 
 
 class Multicasts(Tom):

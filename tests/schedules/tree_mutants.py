@@ -16,8 +16,9 @@ from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import Passed
 from ordercast.core.structure import Structure
 from ordercast.model.groups import GroupTable, Site
-from ordercast.wire.frames import DOWN, Item, Relay
+from ordercast.wire.frames import DOWN, Relay
 from schedules.mutants import TWO_LEVELS, Broken, believe
+from support.worlds.engines import TakesFromAnyone
 
 
 class BrokenTree(Broken):
@@ -58,7 +59,7 @@ CALM: dict[str, Any] = {
 
 
 @mutant
-class StraightToTheMembers(BrokenTree):
+class StraightToTheMembers(TakesFromAnyone, BrokenTree):
     """OTHER-4: a parent sends straight to all members of a child metagroup, whose delegate sends
     them only what it places itself."""
 
@@ -90,9 +91,3 @@ class StraightToTheMembers(BrokenTree):
 
         def _ordinary(self, site: Site, members: Sequence[Site]) -> bool:
             return site in members and self.structure.delegate(site) != site
-
-    def _take(self, peer: Site, lane: int, item: Item) -> bool:
-        if lane == DOWN:
-            self.ordering.receive(peer, item)
-            return True
-        return super()._take(peer, lane, item)

@@ -7,9 +7,12 @@ from unittest.mock import patch
 
 from ordercast.core.engine import Engine
 from ordercast.core.epochs import member as member_module
+from ordercast.core.outbox import EngineBox
+from ordercast.model.groups import Site
 from ordercast.sim.config import SimConfig
 from ordercast.sim.result import SimResult
 from ordercast.sim.simulate import simulate
+from ordercast.wire.frames import DOWN, Item
 
 
 @contextmanager
@@ -29,3 +32,22 @@ def home_engine(member: Any) -> Engine:
     assert home is not None
     engine: Engine = member.engines[home.epoch]
     return engine
+
+
+class PromisesEarly(Engine):
+    """Frames that promise leave before what they promise is on disk."""
+
+    def drain(self) -> EngineBox:
+        box = super().drain()
+        box.send, box.then_send = [*box.send, *box.then_send], ()
+        return box
+
+
+class TakesFromAnyone(Engine):
+    """Items of DOWN are taken from any peer, and in any order."""
+
+    def _take(self, peer: Site, lane: int, item: Item) -> bool:
+        if lane == DOWN:
+            self.ordering.receive(peer, item)
+            return True
+        return super()._take(peer, lane, item)
