@@ -70,6 +70,8 @@ class Exclusions:
         # Of present sites that asked for a flush.
         self._flushed = Pauses(suspect // _AGAIN_PART, _AGAIN_MOST * suspect)
         self._awaited: dict[Site, dict[Site, int]] = {}  # origins that a site waits for, since when
+        # The origins outside its domain for which a site was excluded: it does not hear them.
+        self._unheard_origins: dict[Site, dict[Site, None]] = {}
         self._begin(0)
 
     def _begin(self, flush: int) -> None:
@@ -196,14 +198,21 @@ class Exclusions:
         such pairs, rather no voter, and never the manager. Only one at a time: perhaps the next
         epoch needs no other."""
         layout, counts = self._member.layout, dict[Site, int]()
+        origins: dict[Site, dict[Site, None]] = {}
         for (a, b), ends in self._silences.lasting(now):
-            needed = self._are_joined(a, b) or self._is_awaited(a, b) or self._is_awaited(b, a)
+            for origin, site in ((a, b), (b, a)):
+                if self._is_awaited(origin, site):
+                    origins.setdefault(site, {})[origin] = None
+            needed = self._are_joined(a, b) or b in origins.get(a, ()) or a in origins.get(b, ())
             for site in ends if needed else ():
                 if site != self._member.name and layout.home(site) is not None:
                     counts[site] = counts.get(site, 0) + 1
         voters = layout.voters
         last_first = sorted(counts, reverse=True)
-        return max(last_first, key=lambda site: (counts[site], site not in voters), default=None)
+        out = max(last_first, key=lambda site: (counts[site], site not in voters), default=None)
+        if out is not None and out in origins:
+            self._unheard_origins[out] = origins[out]
+        return out
 
     def _are_joined(self, a: Site, b: Site) -> bool:
         """Whether these sites need each other: both take part in one epoch or one flush, or one is
@@ -313,7 +322,8 @@ class Exclusions:
         self, asking: Sequence[Returning], let_in: Sequence[Returning]
     ) -> list[Returning]:
         """The sites that may return together, voters first. An absent site does not return if it
-        does not hear the manager or another site of the flush."""
+        does not hear the manager, another site of the flush, or an origin that it was excluded
+        for: the origin would send to it again at once."""
         layout = self._member.layout
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(let_in)))
         members = () if trial.flushing is None else trial.flushing.members
@@ -321,8 +331,9 @@ class Exclusions:
         company[self._member.name] = None
         found: list[Returning] = []
         for one in sorted(asking, key=lambda one: one[0] not in layout.voters):
+            barred = company | self._unheard_origins.get(one[0], {})
             partners = self._silences.partners(one[0])
-            if one[0] in layout.absent and any(site in company for site in partners):
+            if one[0] in layout.absent and any(site in barred for site in partners):
                 continue
             company[one[0]] = None
             found.append(one)
