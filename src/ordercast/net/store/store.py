@@ -110,7 +110,10 @@ class Store:
         self._call = call
         self._closed = False
         self._reader = LogReader(path)
-        self._writer = Writer(path, db, ledger, found.first, retention, readers, self._tell)
+        self._writer = Writer(
+            path, db, ledger, found.first, retention, readers, self._tell, self._stopped
+        )
+        self._on_stopped: Callable[[Exception], None] | None = None
         self._writer.start()
 
     @classmethod
@@ -231,6 +234,13 @@ class Store:
         """The first position that `read` can give. Earlier ones are forgotten."""
         return self._reader.first()
 
+    def when_stopped(self, call: Callable[[Exception], None]) -> None:
+        """Call this, perhaps in another thread, when nothing can ever be written any more; perhaps
+        twice."""
+        self._on_stopped = call
+        if self._writer.stopped is not None:
+            call(self._writer.stopped)
+
     # --- writing ----------------------------------------------------------------------------------
 
     def write(self, box: StoreBox, then: Then | None = None) -> None:
@@ -322,6 +332,10 @@ class Store:
         self._writer.end()
         self._reader.close()
         _close(self._db, self._held)
+
+    def _stopped(self, error: Exception) -> None:
+        if self._on_stopped is not None:
+            self._on_stopped(error)
 
     def _tell(self, thens: list[Then]) -> None:
         call = self._call
