@@ -41,6 +41,7 @@ from ordercast.net.store.reader import READ_BYTES, LoggedTime, LogReader
 from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
 from ordercast.net.store.recovery import RecoveredState, recover
 from ordercast.net.store.requests import RequestTable
+from ordercast.net.store.row_ages import RowAges
 from ordercast.net.store.rows import (
     DISPUTED,
     GAPS,
@@ -50,6 +51,7 @@ from ordercast.net.store.rows import (
     SELECT_REQUESTS,
     STARTS,
     Value,
+    ages_of,
     disputed_of,
     encode,
     point_row,
@@ -110,8 +112,10 @@ class Store:
         self._call = call
         self._closed = False
         self._reader = LogReader(path)
+        ages = [readers.age, *([retention.amount] if retention.kind == "age" else [])]
+        row_ages = RowAges(ages_of(found.state), ledger.last + 1, min(ages))
         self._writer = Writer(
-            path, db, ledger, found.first, retention, readers, self._tell, self._stopped
+            path, db, ledger, found.first, retention, readers, row_ages, self._tell, self._stopped
         )
         self._on_stopped: Callable[[Exception], None] | None = None
         self._writer.start()

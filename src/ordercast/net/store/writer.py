@@ -21,6 +21,7 @@ from ordercast.net.store.cleanup import Cleanup
 from ordercast.net.store.file import PAGE_BYTES, cut_log, store_error
 from ordercast.net.store.ledger import Commit, Ledger
 from ordercast.net.store.reader_rows import DELETE_READER, PUT_READER
+from ordercast.net.store.row_ages import RowAges
 from ordercast.net.store.rows import (
     DELETE_REQUESTS,
     INSERT_BATCH,
@@ -62,6 +63,7 @@ class Writer(threading.Thread):
         first: int,
         retention: Retention,
         readers: ReaderLimits,
+        row_ages: RowAges,
         tell: Callable[[list[Then]], None],
         stopped: Callable[[Exception], None],
     ) -> None:
@@ -75,7 +77,7 @@ class Writer(threading.Thread):
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
         self.commit_times = Histogram()
-        self.cleanup = Cleanup(db, first, retention, readers)
+        self.cleanup = Cleanup(db, first, retention, readers, row_ages)
         self._path = path
         self._db = db
         self._tell = tell
