@@ -14,7 +14,7 @@ from ordercast.core.epochs.absence import fold_flush, longest_away
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Flushing, Layout
-from ordercast.core.epochs.past import Chosen, choose
+from ordercast.core.epochs.past import Chosen, choose, misses_deliveries
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.silence.judgement import SilenceJudgement
 from ordercast.core.epochs.silence.pauses import Pauses
@@ -310,13 +310,28 @@ class Exclusions:
         return let_in
 
     def _returning(self, asking: Sequence[Returning]) -> tuple[Returning, ...]:
-        """Those of the asking sites that a flush would let back."""
+        """Those of the asking sites that a flush lets back. One that would miss what a present site
+        may have delivered comes later, when it has lapsed; but not if somebody needs it to
+        return."""
+        let_in, flush = self._let_in(asking)
+        if flush is None or not flush.fresh:
+            return let_in
+        layout = self._member.layout
+        later = [one for one in let_in if misses_deliveries(layout, flush, one[0])]
+        if not later:
+            return let_in
+        without, _ = self._let_in([one for one in let_in if one not in later])
+        return without if len(without) + len(later) == len(let_in) else let_in
+
+    def _let_in(self, asking: Sequence[Returning]) -> tuple[tuple[Returning, ...], Flushing | None]:
+        """Those that the records let back, and the flush."""
         layout = self._member.layout
         if not asking:
-            return ()
+            return (), None
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(asking)))
         flush = trial.flushing
-        return tuple(one for one in asking if flush is not None and one[0] not in flush.absent)
+        back = (one for one in asking if flush is not None and one[0] not in flush.absent)
+        return tuple(back), flush
 
     def _together(
         self, asking: Sequence[Returning], let_in: Sequence[Returning]
