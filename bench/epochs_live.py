@@ -12,7 +12,6 @@ slowest message. Medians over the changes. With `--protocol` the first domain is
 import argparse
 import asyncio
 import json
-import socket
 import statistics
 import tempfile
 import time
@@ -26,6 +25,7 @@ from typing import Any
 from ordercast import Client, connect
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.messages import Delivery
+from ordercast.net.bench.run import free_ports
 from ordercast.net.cluster import processes
 from ordercast.net.cluster.certificates import write_certificates
 from ordercast.net.cluster.config import Cluster
@@ -38,18 +38,12 @@ WINDOWS = ("before", "during", "after")
 
 
 def write_cluster(place: Path, durability: str, tls: bool) -> Cluster:
-    held = [socket.socket() for _ in SITES]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
     lines = ["[cluster]", 'name = "bench"', f'durability = "{durability}"']
     lines.append('voters = ["a", "b", "c"]')
     if tls:
         lines += ["[tls]", 'dir = "certs"']
         write_certificates("bench", list(SITES), place / "certs")
-    for site, port in zip(SITES, ports, strict=True):
+    for site, port in zip(SITES, free_ports(len(SITES)), strict=True):
         lines += [f"[sites.{site}]", f'address = "127.0.0.1:{port}"']
     lines += ["[groups]", *(f"{group} = {json.dumps(sites)}" for group, sites in GROUPS.items())]
     path = place / "cluster.toml"

@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import socket
 import statistics
 import tempfile
 import time
@@ -29,6 +28,7 @@ from ordercast import Client, connect
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.errors import Error, NotInMajority
 from ordercast.model.messages import Delivery
+from ordercast.net.bench.run import free_ports
 from ordercast.net.cluster import processes
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.file import read_cluster
@@ -42,17 +42,11 @@ LIMIT_S = 60.0
 
 
 def write_cluster(place: Path, args: argparse.Namespace) -> Cluster:
-    held = [socket.socket() for _ in SITES]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
     lines = ["[cluster]", 'name = "bench"', f'durability = "{args.durability}"']
     lines += [f'deliver = "{args.deliver}"', f'protocol = "{args.protocol}"']
     lines.append(f"voters = {json.dumps(VOTERS)}")
     lines += ["[timeouts]", f'suspect = "{args.suspect}"']
-    for site, port in zip(SITES, ports, strict=True):
+    for site, port in zip(SITES, free_ports(len(SITES)), strict=True):
         lines += [f"[sites.{site}]", f'address = "127.0.0.1:{port}"']
     lines += ["[groups]", *(f"{group} = {json.dumps(sites)}" for group, sites in GROUPS.items())]
     path = place / "cluster.toml"

@@ -272,3 +272,15 @@ def test_nothing_is_there_for_tests_alone() -> None:
         if not name.startswith("__") and name not in known and name not in shown
     ]
     assert idle == []
+
+
+def test_private_names_of_a_module_are_used_in_it() -> None:
+    """Another module may have the name too, so the test above does not see it."""
+    idle = []
+    for module, tree in trees().items():
+        known = set(used(tree))
+        flat = [node for node in tree.body if not isinstance(node, ast.ClassDef)]
+        names = [*defined(flat), *(n.name for n in tree.body if isinstance(n, ast.ClassDef))]
+        private = [name for name in names if name.startswith("_") and not name.startswith("__")]
+        idle += [f"{module}.{name}" for name in private if name not in known]
+    assert idle == []

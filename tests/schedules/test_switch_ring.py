@@ -1,6 +1,7 @@
 """A live switch through all registered protocols and back, under load, loss and crashes."""
 
 from collections.abc import Iterator
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -35,7 +36,7 @@ def ring(seed: int, *, loss: float, crash: float, causal: bool) -> World:
     for number in range(len(RING) * 40):
         origin, group = SITES[number % len(SITES)], groups[number % len(groups)]
         at = SECOND // 2 + number * EACH // 40
-        world.at(at, lambda o=origin, g=group, n=number: world.submit(o, g, b"%d" % n))  # type: ignore[misc]
+        world.at(at, partial(world.submit, origin, group, b"%d" % number))
     world.run((len(RING) + 1) * EACH)
     world.settle()
     return world

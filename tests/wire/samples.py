@@ -1,174 +1,233 @@
-"""Frames for the tests of the codec: Hypothesis strategies, seeded random ones, plain examples."""
+"""Right frames for the tests of the codec, drawn by their types, by Hypothesis or by a seed.
+
+A new kind of frame or item is drawn as it is. Only what no type expresses is made here by hand: the
+items of a lane, a list of sites under its own name, requests that fill their batch.
+"""
 
 import random
+from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import pairwise
+from typing import Any, get_args
 
+import msgspec
 from hypothesis import strategies as st
+from msgspec import inspect
 
+from ordercast.model.epochs import Grant, RevokeCertificate, UseGrants, Withdraw
+from ordercast.model.errors import FrameError
+from ordercast.model.fields import Packed
+from ordercast.model.implicit import implicit_group
 from ordercast.model.limits import BATCH_MESSAGES, LARGEST_NUMBER
-from ordercast.model.messages import CLIENT_BYTES, Batch, Key, Placed, Requests
+from ordercast.model.messages import CLIENT_BYTES, Batch, Key, Placed, Requests, by_id, producer_id
+from ordercast.wire.client_marks import ListMarksTold, ListMarksWanted
+from ordercast.wire.codec import WireFrame
+from ordercast.wire.copies import CopyTold, CopyWanted
+from ordercast.wire.epochs import ClientChange, InEpoch
 from ordercast.wire.frames import (
     CONTROL,
     DOWN,
+    LANE_ITEMS,
     LANES,
     UP,
     Ack,
     Acks,
     Data,
-    DurableCounts,
-    Final,
     Frame,
-    Item,
-    Null,
-    Offer,
-    Proposal,
     Relay,
     Repair,
     Rider,
-    Settled,
     Submit,
-    Timed,
-    Wanted,
 )
-from ordercast.wire.ring import Call, Header, Numbered, Token
-from ordercast.wire.stability import RoundAck, RoundAsk, RoundInfo, RoundMissing, RoundStart
-from ordercast.wire.swap import (
-    NOBODY,
-    ChainMark,
-    Count,
-    Counted,
-    CountValue,
-    Follows,
-    MarkValue,
-    Reached,
-    Swap,
-)
-from ordercast.wire.tom import Bid, Body, BodyRequest
+from ordercast.wire.ring import Token
 
-NAMES = st.one_of(
-    st.sampled_from(["a", "b", "site-1", "x.y_z"]),
-    st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"),
-)
-IMPLICIT = st.from_regex(r"\A@[0-9a-f]{16}\Z")
-MEMBERS = st.lists(NAMES, min_size=1, max_size=5).map(tuple)
-NUMBERS = st.one_of(st.integers(1, 9), st.integers(1, LARGEST_NUMBER))
-COUNTS = st.one_of(st.integers(0, 9), st.integers(0, LARGEST_NUMBER))
-NO_SITES = st.just(())
-
-past_entries = st.one_of(st.tuples(NAMES, NUMBERS, NO_SITES), st.tuples(IMPLICIT, NUMBERS, MEMBERS))
-pasts = st.lists(past_entries, max_size=4).map(tuple)
-destinations = st.one_of(st.tuples(NAMES, NO_SITES), st.tuples(IMPLICIT, MEMBERS))
+IMPLICIT = "@0123456789abcdef"
+NAMES = ("a", "b", "site-1", "x.y_z", "9" * 64)  # of sites, groups, changes, features
+TEXTS = ("", "change 1", "~ !" * 80)
+SUBJECTS = ("socket", "site:*", "client:a")
+ACTS = ("read", "send:a*b", "admin:x.y_z")
+COPIED = (b"", producer_id(7), by_id("site a", "x"))
+SIZES = (0, 1, 5, 100, 300)
+TRIES = 1_000
+Given = dict[str, Any]
 
 
-@st.composite
-def requests(draw: st.DrawFn, messages: int) -> Requests:
-    cuts = sorted(draw(st.sets(st.integers(1, messages - 1), max_size=3))) if messages > 1 else []
-    counts = [b - a for a, b in pairwise([0, *cuts, messages])]
-    numbers = sorted(draw(st.sets(NUMBERS, min_size=len(counts), max_size=len(counts))))
-    client = draw(st.binary(min_size=CLIENT_BYTES, max_size=CLIENT_BYTES))
-    return Requests(client, tuple(zip(numbers, counts, strict=True)))
+class Drawer:
+    """Draws values that keep all rules."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def frame(self) -> Frame:
+        """A frame of a link, mostly with data."""
+        found: Frame = self.struct(self.rng.choice([Data] * 8 + [Ack, Repair]))
+        return found
+
+    def struct(self, kind: Any) -> Any:
+        fields, decoder = described(kind)
+        for _ in range(TRIES):
+            given = MADE[kind](self) if kind in MADE else {}
+            values = {
+                field.name: given[field.name] if field.name in given else self.value(field.type)
+                for field in fields
+            }
+            try:
+                drawn = decoder.decode(msgspec.msgpack.encode(kind(**values)))
+                if isinstance(drawn, Packed):
+                    drawn.check()
+            except (FrameError, msgspec.ValidationError):
+                continue
+            return drawn
+        raise AssertionError(f"no {kind.__name__} keeps the rules")
+
+    def value(self, told: inspect.Type) -> Any:
+        rng = self.rng
+        match told:
+            case inspect.IntType(ge=None):
+                return rng.choice((0, -1, 7, -(2**63), 2**64 - 1))
+            case inspect.IntType():
+                return self.number(told.ge or 0, LARGEST_NUMBER if told.le is None else told.le)
+            case inspect.StrType():
+                some = rng.random()
+                return IMPLICIT if some > 0.95 else rng.choice(TEXTS if some > 0.9 else NAMES)
+            case inspect.BytesType():
+                sizes = {max(size, told.min_length or 0) for size in SIZES}
+                most = told.max_length or max(SIZES)
+                return rng.randbytes(rng.choice(sorted({min(size, most) for size in sizes})))
+            case inspect.BoolType():
+                return rng.random() < 0.5
+            case inspect.NoneType():
+                return None
+            case inspect.TupleType():
+                return tuple(map(self.value, told.item_types))
+            case inspect.VarTupleType():
+                many = max(rng.choice((1, 0, 1, 2, 3)), told.min_length or 0)
+                return tuple(self.value(told.item_type) for _ in range(many))
+            case inspect.UnionType():
+                return self.value(rng.choice(told.types))
+            case inspect.NamedTupleType() | inspect.StructType():
+                return self.struct(told.cls)
+        raise AssertionError(f"{told} is not of the wire")
+
+    def number(self, least: int, most: int) -> int:
+        edges = least, least + 1, least + 2, 300, 70_000, most
+        return min(most, self.rng.choice((*edges, self.rng.randint(least, least + 10**6))))
+
+    # --- what types do not express ----------------------------------------------------------------
+
+    def data(self) -> Given:
+        lane = self.rng.choice(LANES)
+        kinds = KINDS_OF_LANE[lane]
+        items = tuple(
+            self.struct(self.rng.choice(kinds)) for _ in range(self.rng.choice((1, 1, 2, 4)))
+        )
+        rides = lane != CONTROL and self.rng.random() > 0.7
+        rider = self.struct(Rider) if rides else None
+        return {"lane": lane, "items": items, "acks": self.acks(), "rider": rider}
+
+    def acks(self) -> Acks:
+        lanes = self.rng.sample(LANES, self.rng.randint(0, 3))
+        return tuple((lane, *self.two_numbers(0)[::-1]) for lane in lanes)
+
+    def two_numbers(self, least: int) -> tuple[int, int]:
+        first, last = sorted(self.number(least, LARGEST_NUMBER) for _ in range(2))
+        return first, last
+
+    def destination(self) -> tuple[str, tuple[str, ...]]:
+        if self.rng.random() < 0.8:
+            return self.rng.choice(NAMES), ()
+        return IMPLICIT, NAMES[: self.rng.randint(1, len(NAMES))]
+
+    def batch(self) -> Given:
+        (group, members), count = self.destination(), self.number(1, BATCH_MESSAGES)
+        past = tuple(
+            (name, self.number(1, LARGEST_NUMBER), sites)
+            for name, sites in (self.destination() for _ in range(self.rng.choice((0, 0, 1, 3))))
+        )
+        requests = self.requests(count) if self.rng.random() > 0.7 else None
+        return {
+            "incarnation": self.number(0 if members else 1, LARGEST_NUMBER),
+            "group": group,
+            "count": count,
+            "past": past,
+            "members": members,
+            "requests": requests,
+        }
+
+    def requests(self, messages: int) -> Requests:
+        cuts = sorted(self.rng.sample(range(1, messages), min(messages - 1, 2)))
+        counts = [b - a for a, b in pairwise([0, *cuts, messages])]
+        first = self.number(1, LARGEST_NUMBER - len(counts))
+        return Requests(self.rng.randbytes(CLIENT_BYTES), tuple(enumerate(counts, first)))
+
+    def token(self) -> Given:
+        holes = range(self.rng.randint(0, 3))
+        return {"missing": tuple((self.rng.choice(NAMES), *self.two_numbers(1)) for _ in holes)}
+
+    def list_of_sites(self) -> Given:
+        members = tuple(sorted(NAMES[: self.rng.randint(1, len(NAMES))]))
+        return {"group": implicit_group(members), "members": members}
+
+    def grant(self) -> Given:
+        acts = tuple(self.rng.sample(ACTS, self.rng.randint(1, 3)))
+        return {"subject": self.rng.choice(SUBJECTS), "acts": acts}
+
+    def grants(self) -> Given:
+        lines = (self.grant() for _ in range(self.rng.randint(0, 3)))
+        return {"lines": tuple((line["subject"], line["acts"]) for line in lines)}
 
 
-@st.composite
-def batches(draw: st.DrawFn) -> Batch:
-    group, members = draw(destinations)
-    count = draw(st.integers(1, BATCH_MESSAGES))
-    return Batch(
-        draw(NAMES),
-        draw(NUMBERS),
-        group,
-        draw(NUMBERS),
-        count,
-        draw(st.binary(max_size=300)),
-        draw(pasts),
-        members,
-        draw(st.one_of(st.none(), requests(count))),
-    )
-
-
-paths = st.lists(st.integers(-(2**63), 2**64 - 1), min_size=1, max_size=8).map(tuple)
-placed_batches = st.builds(Placed, st.builds(Key, paths, NAMES), NUMBERS, batches())
-submits = st.builds(Submit, batches())
-relays = st.builds(Relay, placed_batches)
-any_groups = st.one_of(NAMES, IMPLICIT)
-reports = st.builds(
-    DurableCounts, st.lists(st.tuples(any_groups, COUNTS, COUNTS), max_size=5).map(tuple)
-)
-settleds = st.builds(Settled, st.lists(st.tuples(any_groups, COUNTS), max_size=5).map(tuple))
-offers = st.one_of(st.builds(Offer, batches(), COUNTS), st.builds(Timed, batches(), COUNTS))
-timestamps = st.one_of(st.builds(Null, NUMBERS), st.builds(Wanted, NUMBERS, NAMES))
-proposals = st.builds(Proposal, COUNTS, any_groups, NUMBERS, NUMBERS)
-finals = st.builds(Final, COUNTS, any_groups, NUMBERS, NUMBERS, NAMES)
-names = st.tuples(NAMES, COUNTS, any_groups, NUMBERS)
-toms = st.one_of(
-    st.builds(Body, batches()),
-    st.builds(Bid, NAMES, COUNTS, any_groups, NUMBERS, NAMES),
-    st.builds(BodyRequest, st.lists(names, min_size=1, max_size=4).map(tuple)),
-)
-entries = st.tuples(any_groups, COUNTS, COUNTS, NUMBERS, NAMES)
-arrays = st.lists(entries, max_size=4).map(tuple)
-rounds = st.one_of(
-    st.builds(RoundStart, NUMBERS),
-    st.builds(RoundAsk, COUNTS),
-    st.builds(RoundAck, NUMBERS, COUNTS, st.booleans(), arrays),
-    st.builds(RoundInfo, NUMBERS, COUNTS, st.booleans(), arrays),
-    st.builds(RoundMissing, NUMBERS, st.lists(NAMES, max_size=3).map(tuple)),
-)
-holes = st.tuples(NAMES, NUMBERS, NUMBERS).map(lambda one: (one[0], *sorted(one[1:])))
-rings = st.one_of(
-    st.builds(Numbered, batches(), NUMBERS),
-    st.builds(Header, NUMBERS),
-    st.builds(
-        Token, NUMBERS, COUNTS, COUNTS, COUNTS, COUNTS, st.lists(holes, max_size=3).map(tuple)
-    ),
-    st.builds(Call, COUNTS),
-)
-predecessors = st.one_of(names, st.just(NOBODY))
-swaps = st.one_of(
-    st.builds(Swap, NUMBERS, batches(), names, NAMES),
-    st.builds(Count, NUMBERS, NUMBERS),
-    st.builds(CountValue, NUMBERS, predecessors, NUMBERS),
-    st.builds(ChainMark, NUMBERS, NUMBERS),
-    st.builds(MarkValue, NUMBERS, NUMBERS, names),
-    st.builds(Follows, batches(), predecessors),
-    st.builds(Counted, batches(), NUMBERS),
-    st.builds(Reached, NUMBERS),
-)
-items_of_lane: dict[int, st.SearchStrategy[Item]] = {
-    UP: st.one_of(submits, offers, timestamps, rings, swaps),
-    DOWN: st.one_of(relays, proposals, finals),
-    CONTROL: st.one_of(reports, settleds, toms, rounds),
+MADE: Mapping[type, Callable[[Drawer], Given]] = {
+    Data: Drawer.data,
+    Ack: lambda draw: {"acks": draw.acks()},
+    InEpoch: lambda draw: {"frame": draw.frame()},
+    Batch: Drawer.batch,
+    Token: Drawer.token,
+    ListMarksWanted: Drawer.list_of_sites,
+    ListMarksTold: lambda _: {"group": IMPLICIT},
+    CopyWanted: lambda draw: {"client": draw.rng.choice(COPIED)},
+    CopyTold: lambda draw: {"client": draw.rng.choice(COPIED)},
+    Grant: Drawer.grant,
+    Withdraw: lambda draw: draw.rng.choice(({"subject": "site:*", "acts": ()}, draw.grant())),
+    UseGrants: Drawer.grants,
+    RevokeCertificate: lambda _: {"subject": "client:a", "fingerprint": "0f" * 32},
+    ClientChange: lambda draw: {"subject": draw.rng.choice(SUBJECTS)},
 }
-
-acks = st.lists(
-    st.tuples(st.sampled_from(LANES), COUNTS, COUNTS).map(
-        lambda ack: (ack[0], max(ack[1:]), min(ack[1:]))
-    ),
-    max_size=3,
-).map(tuple)
+KINDS_OF_LANE = [sorted(kinds, key=lambda kind: kind.__name__) for kinds in LANE_ITEMS]
 
 
-riding = st.one_of(reports, settleds, rounds)
-riders = st.builds(Rider, NUMBERS, st.lists(riding, min_size=1, max_size=3).map(tuple))
+@cache
+def described(kind: Any) -> tuple[tuple[Any, ...], msgspec.msgpack.Decoder[Any]]:
+    told = inspect.type_info(kind)
+    assert isinstance(told, inspect.StructType | inspect.NamedTupleType)
+    return told.fields, msgspec.msgpack.Decoder(kind)
 
 
-@st.composite
-def datas(draw: st.DrawFn) -> Data:
-    lane = draw(st.sampled_from(LANES))
-    items = draw(st.lists(items_of_lane[lane], min_size=1, max_size=4))
-    rider = None if lane == CONTROL else draw(st.one_of(st.none(), riders))
-    return Data(draw(NUMBERS), draw(COUNTS), lane, draw(NUMBERS), tuple(items), draw(acks), rider)
+def random_frame(rng: random.Random) -> Frame:
+    """A frame of a link."""
+    return Drawer(rng).frame()
 
 
-@st.composite
-def repairs(draw: st.DrawFn) -> Repair:
-    first, last = sorted((draw(NUMBERS), draw(NUMBERS)))
-    return Repair(draw(NUMBERS), draw(COUNTS), draw(st.sampled_from(LANES)), first, last)
+def random_site_frame(rng: random.Random) -> WireFrame:
+    """A frame of any kind that is not a link's alone."""
+    frame: WireFrame = Drawer(rng).struct(rng.choice(SITE_KINDS))
+    return frame
 
 
-frames: st.SearchStrategy[Frame] = st.one_of(
-    datas(), st.builds(Ack, NUMBERS, COUNTS, acks), repairs()
-)
+SITE_KINDS = [kind for kind in get_args(WireFrame) if kind not in get_args(Frame)]
+chances = st.randoms(use_true_random=False)
+frames: st.SearchStrategy[Frame] = chances.map(random_frame)
+
+
+def of_kind(kind: type[WireFrame]) -> st.SearchStrategy[WireFrame]:
+    return chances.map(lambda rng: Drawer(rng).struct(kind))
+
+
+KINDS = {kind.__name__: of_kind(kind) for kind in SITE_KINDS}
+any_frames: st.SearchStrategy[WireFrame] = st.one_of(frames, chances.map(random_site_frame))
+
+
+# --- plain examples -------------------------------------------------------------------------------
 
 
 def batch(
@@ -181,9 +240,8 @@ def batch(
     body: bytes = b"opaque",
     past: tuple[tuple[str, int, tuple[str, ...]], ...] = (),
     members: tuple[str, ...] = (),
-    requests: Requests | None = None,
 ) -> Batch:
-    return Batch(origin, incarnation, group, seq, count, body, past, members, requests)
+    return Batch(origin, incarnation, group, seq, count, body, past, members)
 
 
 def submit_frame(item: Batch, *, acks: Acks = ()) -> Data:
@@ -194,88 +252,3 @@ def relay_frame(
     item: Batch, *, path: tuple[int, ...] = (0, 5, -2, 1), site: str = "d", number: int = 99
 ) -> Data:
     return Data(1, 1, DOWN, 42, (Relay(Placed(Key(path, site), number, item)),), ((UP, 3, 2),))
-
-
-def random_frame(rng: random.Random) -> Frame:
-    """A right frame of any kind, mostly data, with every field now and then in use."""
-    boot, of = rng.randint(1, 300), rng.randint(0, 3)
-    lane = rng.choice(LANES)
-    acks = tuple(
-        (lane, rng.randint(99, 70_000), rng.randint(0, 99)) for lane in LANES[: rng.randint(0, 3)]
-    )
-    kind = rng.random()
-    if kind < 0.1:
-        return Ack(boot, of, acks)
-    if kind < 0.2:
-        first = rng.randint(1, 10**6)
-        return Repair(boot, of, lane, first, first + rng.randint(0, 99))
-    items = tuple(random_item(rng, lane) for _ in range(rng.randint(1, 4)))
-    rider = None
-    if lane != CONTROL and rng.random() < 0.3:
-        some = (DurableCounts((("alpha", 3, 2),)), RoundStart(4), RoundAck(4, 1, False, ()))
-        rider = Rider(rng.randint(1, 10**6), some[: rng.randint(1, 3)])
-    return Data(boot, of, lane, rng.randint(1, 10**10), items, acks, rider)
-
-
-def random_item(rng: random.Random, lane: int) -> Item:
-    groups = ("alpha", "beta", "gamma.9", "@0123456789abcdef")[: rng.randint(0, 4)]
-    if rng.random() < 0.3:
-        return random_item_of_others(rng, lane)
-    if lane == UP:
-        return Submit(random_batch(rng))
-    if lane == DOWN:
-        path = tuple(rng.randint(-9, 99) for _ in range(rng.randint(1, 9)))
-        return Relay(
-            Placed(Key(path, rng.choice("abcd")), rng.randint(1, 10**6), random_batch(rng))
-        )
-    if rng.random() < 0.5:
-        return DurableCounts(
-            tuple((group, rng.randint(0, 300), rng.randint(0, 300)) for group in groups)
-        )
-    return Settled(tuple((group, rng.randint(0, 10**6)) for group in groups))
-
-
-def random_item_of_others(rng: random.Random, lane: int) -> Item:
-    """Of the protocols without a tree, and of `tom`."""
-    clock, site, group = rng.randint(1, 10**6), rng.choice("abcd"), rng.choice(("alpha", "beta"))
-    seq = rng.randint(1, 10**6)
-    if lane == DOWN:
-        answers: tuple[Item, ...] = (
-            Proposal(1, group, seq, clock),
-            Final(1, group, seq, clock, site),
-        )
-        return rng.choice(answers)
-    body = random_batch(rng)
-    if lane == CONTROL:
-        name = (site, 1, group, seq)
-        if rng.random() < 0.5:
-            counts = ((group, seq, clock, 3, site),) * rng.randint(0, 3)
-            kind = rng.choice((RoundAck, RoundInfo))
-            short = (RoundStart(seq), RoundAsk(seq), RoundMissing(seq, (site,)))
-            return rng.choice((*short, kind(clock, seq, rng.random() < 0.5, counts)))
-        return rng.choice((Body(body), Bid(*name, "d"), BodyRequest((name,) * rng.randint(1, 3))))
-    name = (site, 1, group, seq)
-    items: tuple[Item, ...] = (
-        Offer(body, clock), Timed(body, clock), Null(clock), Wanted(clock, site),
-        Numbered(body, clock), Header(clock), Call(clock),
-        Token(clock, seq, 3, 2, 1, ((site, seq, seq + 1),) * rng.randint(0, 2)),
-        Swap(seq, body, name, site), Count(seq, clock), CountValue(seq, NOBODY, clock),
-        Follows(body, name), Counted(body, clock), Reached(clock), ChainMark(seq, clock),
-        MarkValue(seq, clock, name),
-    )  # fmt: skip
-    return rng.choice(items)
-
-
-def random_batch(rng: random.Random) -> Batch:
-    implicit = rng.random() < 0.2
-    past = (("alpha", 3, ()), ("@0123456789abcdef", 9, ("a", "b")))
-    return batch(
-        origin=rng.choice("abcdef"),
-        incarnation=rng.randint(1, 3),
-        group="@0123456789abcdef" if implicit else rng.choice(("alpha", "beta")),
-        seq=rng.randint(1, 10**6),
-        count=rng.randint(1, 20),
-        body=rng.randbytes(rng.choice((0, 5, 100, 300))),
-        past=past[: rng.choice((0, 0, 0, 1, 2))],
-        members=("a", "b", "site-3") if implicit else (),
-    )

@@ -59,9 +59,9 @@ from ordercast.wire.frames import Ack, Data
 from ordercast.wire.handover import NoSnapshot, SnapshotPiece, SnapshotWanted
 from ordercast.wire.pipes import PipeData, PipeEnd, PipeOffered, PipeRoom, PipeWanted
 from ordercast.wire.voting import FEW_BYTES, Append, Appended, Install, Vote, Voted, fitting
-from wire import epoch_samples, samples
-from wire.epoch_samples import IMPLICIT, KINDS
+from wire import samples
 from wire.mutations import sealed
+from wire.samples import IMPLICIT, KINDS
 from wire.test_codec import shape
 
 LONG = "n" * 64
@@ -117,7 +117,7 @@ def test_of_each_kind_a_changed_byte_under_a_right_checksum_gives_a_right_frame_
     assert complaint.isprintable()
 
 
-@given(st.lists(epoch_samples.any_frames, max_size=6), st.integers(1, 50))
+@given(st.lists(samples.any_frames, max_size=6), st.integers(1, 50))
 def test_a_stream_of_all_kinds_is_split_wherever_it_is_cut(
     frames: list[WireFrame], step: int
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ordercast.model.errors import FrameError
 from ordercast.wire.codec import HEADER_BYTES, decode_frame, encode_frame
-from wire import epoch_samples, mutations, samples
+from wire import mutations, samples
 
 SEED = 1988
 TRIES = 100_000
@@ -72,7 +72,7 @@ def complaints_about_values(frames: list[bytes]) -> Iterator[str]:
 def test_a_damaged_frame_is_refused_or_right() -> None:
     rng = random.Random(SEED)
     frames = [encode_frame(samples.random_frame(rng)) for _ in range(500)]
-    frames += [encode_frame(epoch_samples.random_frame(rng)) for _ in range(500)]
+    frames += [encode_frame(samples.random_site_frame(rng)) for _ in range(500)]
     refused: Counter[str] = Counter()
     accepted: Counter[str] = Counter()
     complaints: Counter[str] = Counter()

@@ -37,7 +37,7 @@ LASTING = (BASE, ROLLBACK, EXCLUDED, RETURNED)
 
 
 class Force(IntEnum):
-    """What is condensed besides what is right for ever."""
+    """The rows that are condensed besides rows that are right for ever."""
 
     NOTHING = 0
     VIOLATIONS = 1  # counted for ever, though a late row might mend one
@@ -151,8 +151,8 @@ def _first_rows(view: View) -> dict[MessageNumber, list[tuple[SiteNumber, int]]]
 
 
 def condense(view: View, window: History, cut: Sequence[int]) -> History:
-    """Move the rows up to the cut, and what is annulled, from the window into `view.before`; what
-    stays is returned."""
+    """Move the rows up to the cut, and annulled rows, from the window into `view.before`. Returns
+    the rows that stay."""
     before = view.before
     before.annulled += view.annulled
     before.sites.update(site.name for site in view.sites)
@@ -284,8 +284,8 @@ def _condense_dropped(view: View) -> set[MessageNumber]:
 
 
 def _open_events(view: View, events: Sequence[Event]) -> list[Event]:
-    """Without those that say nothing more: gaps and copies of condensed messages, and what is only
-    for people, unless it is a site's last."""
+    """The events that may still matter. Left out are gaps and copies of condensed messages, and
+    events that only people read, unless such an event is the last of its site."""
     before = view.before
     last: dict[str, Event] = {}
     for event in events:

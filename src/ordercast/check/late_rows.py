@@ -51,9 +51,9 @@ def reopened(view: View, window: History, forced: bool) -> set[str]:
 
 
 def behind_the_window(before: CondensedRows, rows: History) -> set[str]:
-    """The checks that fresh rows of the small tables may make inexact, once more is condensed than
-    what is right for ever: they may excuse a violation that is counted, or make one of what was
-    none."""
+    """The checks that fresh rows of the small tables may make inexact, if rows are condensed that
+    are not right for ever. Such a row may excuse a violation that is counted, or turn rows that
+    were right into one."""
     latest = max((epoch for own in before.epochs.values() for epoch in own), default=0)
     late = any(row.epoch <= latest for row in rows.groups)
     late = late or any(row.epoch <= latest for row in rows.epochs)

@@ -266,7 +266,7 @@ class LiveAudit:
 
 
 def _rows_that_go(view: View, cut: list[int]) -> Iterator[tuple[int, Sent | Delivered]]:
-    """Those up to the cut, and all sends of their messages and of those that are condensed."""
+    """The deliveries up to the cut, and all sends of their messages and of condensed messages."""
     condensed = set(view.late)
     for site, end in zip(view.sites, cut, strict=True):
         condensed.update(site.numbers[:end])

@@ -43,7 +43,7 @@ def check_lost(view: View) -> Verdict:
 
 
 class _Group:
-    """Who can show that a message to the group is lost."""
+    """The members that can show that a message to the group is lost."""
 
     def __init__(self, view: View, group: Group) -> None:
         by_epoch = {epoch: own for (epoch, name), own in view.members.items() if name == group}

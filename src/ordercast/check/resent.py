@@ -37,8 +37,8 @@ def asked_twice(view: View) -> dict[RequestPart, set[MessageId]]:
 
 
 def _sent(view: View) -> Iterator[tuple[MessageNumber, Sent]]:
-    """What a producer sends, or what has an id, may be sent again: of its rows those that are
-    delivered count."""
+    """A message of a producer, or with an id, may be sent again: only its rows that are delivered
+    count."""
     rows = ((number, row) for number, row in enumerate(view.sent) if row is not None)
     for number, row in chain(rows, view.sent_again):
         if row.client is None or not row.client.startswith(REPEATING):

@@ -1,4 +1,4 @@
-"""What a check says: how much is wrong, and the smallest witness of it."""
+"""The result of a check: the number of violations, and the smallest witness of one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

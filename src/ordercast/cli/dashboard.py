@@ -188,7 +188,7 @@ def _show_cluster(dashboard: "Dashboard", place: "Destination", *, control: bool
 
 
 def is_cluster(file: str) -> bool:
-    """Whether the file is that of a cluster."""
+    """Whether the file is a cluster file."""
     return CLUSTER_TABLE.search(read_text(file)) is not None
 
 

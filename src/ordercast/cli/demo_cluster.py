@@ -45,7 +45,8 @@ _PORTS = range(20_000, 32_000)
 
 @dataclass(frozen=True, slots=True)
 class DemoTraffic:
-    """What was sent, and what happened meanwhile. Times are those of the machine's clock."""
+    """The messages that were sent, and the events meanwhile. Times are those of the machine's
+    clock."""
 
     sent: int
     killed: Site
@@ -189,7 +190,7 @@ class Daemons:
         processes.kill(daemon)
 
     def stop(self) -> list[Site]:
-        """All of them, cleanly; those that had to be killed."""
+        """Stop all of them cleanly. Returns the sites that had to be killed."""
         from ordercast.net.cluster import processes
 
         stubborn = processes.stop(processes.all_running(self.cluster, self.directory))
@@ -197,7 +198,7 @@ class Daemons:
         return stubborn
 
     def discard(self) -> None:
-        """Kill all of them: what they have stored is not needed."""
+        """Kill all of them: their stores are not needed."""
         for child in self._children:
             child.kill()
         for child in self._children:
@@ -331,7 +332,7 @@ class _Story:
         when: str,
         receipts: "list[ClientReceipt] | None" = None,
     ) -> None:
-        """Send so many messages. `when`: shown as progress, unless it is empty."""
+        """Send this many messages. `when`: shown as progress, unless it is empty."""
         gathered: list[ClientReceipt] = [] if receipts is None else receipts
         shares = _shares(count, sites)
         try:
@@ -348,7 +349,8 @@ class _Story:
             raise failed.exceptions[0] from None
 
     async def _go_on(self, count: int, receipts: "Sequence[ClientReceipt]", since: float) -> None:
-        """Until so many messages are at all their living members. Measures the longest pause."""
+        """Wait until this many messages are at all their living members. Measures the longest
+        pause."""
         victim, stable, last = self._victim, 0, since
         try:
             async with asyncio.timeout(FLUSH_S):
@@ -391,7 +393,7 @@ class _Sender:
         self._sent = 0
 
     async def send(self, count: int, receipts: "list[ClientReceipt]") -> None:
-        """Returns when all are durable at this site; what becomes of them is the sites' affair."""
+        """Returns when all are durable at this site."""
         for number in range(1, count + 1):
             self._sent += 1
             payload = f"message {self._sent} of {self.site}".encode()

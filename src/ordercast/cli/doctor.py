@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine_elsewhere(place: RemoteDestination, sites: Statuses) -> Iterator[Diagnosis]:
-    """What the daemons of a context say, and what cannot be seen from here."""
+    """The reports of a context's daemons, and the things that cannot be seen from here."""
     yield Diagnosis(OK, place.source, f"cluster {place.name}, {_counted(sites, 'site')}")
     ours, _ = place.credentials.certificates() if place.credentials.cert else (None, "")
     if ours is not None:
@@ -315,7 +315,7 @@ def _together(cluster: "Cluster | None", sites: Statuses) -> Iterator[Diagnosis]
 
 
 def _clocks(sites: Statuses) -> Iterator[Diagnosis]:
-    """Nothing depends on clocks that agree but certificates, and people who compare logs."""
+    """Only certificates, and people who compare logs, depend on clocks that agree."""
     from ordercast.net.client.overview import clocks_apart
 
     found = clocks_apart(sites)

@@ -4,7 +4,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 _IN_PLACE_S = 0.2  # between two changes of a line in place
 _CLEAR = "\r\x1b[K"
@@ -24,12 +23,7 @@ class ProgressLine:
     def __enter__(self) -> "ProgressLine":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.clear()
 
     def tell(self, line: Callable[[], str]) -> None:

@@ -106,8 +106,9 @@ async def status_of(place: Destination, site: str) -> dict[str, Any]:
 
 
 async def with_managers_view(place: Destination, status: dict[str, Any]) -> dict[str, Any]:
-    """The status with what only the manager knows: who has not closed an epoch, who is suspected,
-    which sites do not hear each other. Unchanged where the manager runs elsewhere."""
+    """The status with the manager's own knowledge: the sites that have not closed an epoch, the
+    suspected sites, and the sites that do not hear each other. Unchanged where the manager runs
+    elsewhere."""
     manager = status["manager"]
     if manager is None or manager == status["site"]:
         return status
@@ -138,7 +139,7 @@ class _Outcome:
 
 
 def request_change(args: argparse.Namespace, place: Destination, edits: Sequence["Edit"]) -> int:
-    """Ask for one change of all the edits, wait for it, and print what became of it."""
+    """Ask for one change of all the edits, wait for it, and print its outcome."""
     from ordercast.net.site.changes import new_change_name
     from ordercast.net.site.layout_view import edit_told
 

@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from types import TracebackType
 
 _OTHER, _BACK = "\x1b[?1049h", "\x1b[?1049l"  # the terminal's second screen, and back
 _HOME, _REST_OF_LINE, _REST = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -18,12 +17,7 @@ class Screen:
         sys.stdout.write(_OTHER)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         sys.stdout.write(_BACK)
         if self._last:
             print(self._last)

@@ -95,7 +95,7 @@ def _verdict(place: Destination, found: dict[str, dict[str, Any]]) -> int:
 
 
 def _anything(place: LocalDestination) -> bool:
-    """Whether the directory has something of the cluster. Whoever meant this directory must hear
+    """Whether the directory has something of the cluster. A user who meant this directory must hear
     that it is the wrong one, also if sites answer from elsewhere."""
     from ordercast.net.cluster.processes import is_known, sites_here
 

@@ -91,7 +91,7 @@ def _plot(result: "SweepResult", path: str) -> None:
 
 @contextmanager
 def keeping(out: Path) -> Iterator[None]:
-    """Ctrl-C ends the work at once and says what becomes of it."""
+    """Ctrl-C ends the work at once and tells how to go on with it."""
     try:
         yield
     except KeyboardInterrupt:

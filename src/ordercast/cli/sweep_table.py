@@ -70,7 +70,7 @@ def _same_everywhere(
 def _blocks(
     left: Sequence[Sequence[str]], columns: Sequence[list[str]], width: int
 ) -> Iterator[list[list[str]]]:
-    """The columns, so many at a time as fit beside the parameters; at least one."""
+    """The columns in blocks that fit beside the parameters; at least one column each."""
     taken = sum(max(map(len, column)) + 2 for column in zip(*left, strict=True))
     block: list[list[str]] = []
     room = width - taken

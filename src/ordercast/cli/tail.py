@@ -177,7 +177,7 @@ def _as_json(item: Any, delivered_ns: int) -> dict[str, Any]:
 
 
 def _json_headers(headers: dict[str, bytes]) -> dict[str, Any]:
-    """Values that are text, and apart from them those that are not."""
+    """The values that are text, and apart from them the other values."""
     texts = {name: _text(value) for name, value in headers.items()}
     found: dict[str, Any] = {
         "headers": {name: text for name, text in texts.items() if text is not None},

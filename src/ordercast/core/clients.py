@@ -92,8 +92,8 @@ def _mark(packed: bytes) -> Site:
 
 
 def remembered_clients(lasts: Mapping[Stream, int]) -> dict[Stream, int]:
-    """The last seqs of a layout without clients that their groups do not remember any more, and
-    without earlier numbers of those that they remember."""
+    """The last seqs of a layout, without clients that their groups have forgotten, and without
+    earlier numbers of clients that they remember."""
     marks: dict[Group, list[tuple[Site, int]]] = {}
     for (origin, _, group), value in lasts.items():
         if is_client_mark(origin):

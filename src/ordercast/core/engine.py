@@ -108,8 +108,8 @@ class Engine:
     ) -> None:
         """`attempt`: of its deliveries. `remember` is called with batches that the log forgets.
         `inside`: the site is in the domain. `excludes`: sites may be excluded; None: by policy.
-        `durable`: the driver writes records. If it does not, only that of the Close is made, and no
-        frame waits."""
+        `durable`: the driver writes records. If it does not, only the record of the Close is made,
+        and no frame waits."""
         if options.limits.frame_items > ITEMS:
             raise ConfigError(f"frame_items: {options.limits.frame_items:,} is above {ITEMS:,}")
         info = protocol_named(protocol)
@@ -457,7 +457,7 @@ class Engine:
         if batch.incarnation == CLOSING:
             if held is None:
                 self._hold_close(entry, children)
-            if not self._durable:  # whoever looks on sees by it when a site has closed
+            if not self._durable:  # observers see by it when a site has closed
                 self._persist.append(entry)
             self._happens(states.CLOSE_LOGGED)
             return

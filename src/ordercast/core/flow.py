@@ -1,8 +1,9 @@
 """Two-lane flow control: when a site may take more.
 
 Items from above are taken until `link_items` wait for some child, or `held_batches` of the past are
-held. Submissions are taken until half of either. So what comes down never waits for what goes up. A
-refused item stays where it is; the engine tries again (`Ordering.resume`) when there is room.
+held. Submissions are taken until half of either. So items that come down never wait for items that
+go up. A refused item stays where it is; the engine tries again (`Ordering.resume`) when there is
+room.
 """
 
 from ordercast.core.retention import PassedBatches

@@ -3,7 +3,7 @@
 The first message of an id in the log is delivered, and has the next *number* among the group's ids.
 A group remembers the ids of its last `IDS` numbers. A message carries the *mark* that its sender
 knew when it was first sent: a number up to which all is stable. So all its copies stand behind that
-number. If the window begins behind it, the group does not know any more what became of the others,
+number. If the window begins behind it, the group has forgotten whether another copy was delivered,
 and the message is not delivered.
 """
 

@@ -9,7 +9,7 @@ then it is dropped here. At most `link_items` with `link_bytes` in all are under
 item alone may be larger), and at most `link_items` wait out of order. A receiver without room does
 not acknowledge items: that holds the sender back.
 
-Small new items on CONTROL ride in a data frame that leaves at the same moment. Items that nobody
+Small new items on CONTROL ride in a data frame that leaves at the same moment. Items that no site
 waits for linger a little until there is such a frame (docs/stability.md, "With data").
 """
 

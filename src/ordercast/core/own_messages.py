@@ -4,11 +4,11 @@ Accepted batches have seqs per group and are kept until they are stable (errata 
 bounds them, and so what every other site must keep on behalf of this one.
 
 With causal order a batch carries the causal past of its origin. It leaves for another primary only
-when all earlier batches are stable: another site would place it without knowing of those. Nothing
+when all earlier batches are stable: another site would place it without knowing of them. Nothing
 overtakes a batch that waits. So many leave that are not stable as fit into the past of one more:
-the primary adds them. Direct protocols have clocks: it is enough that the earlier batches
-have their places. Where sites may be excluded, a batch leaves for another group only when all
-earlier ones are stable: a flush may keep it and leave out an earlier one of another group.
+the primary adds them. Direct protocols have clocks: it is enough that the earlier batches have
+their places. Where sites may be excluded, a batch leaves for another group only when all earlier
+ones are stable: a flush may keep it and leave out an earlier one of another group.
 """
 
 from collections import deque

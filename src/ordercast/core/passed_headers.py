@@ -46,7 +46,7 @@ class HeadOrdering(Ordering, Protocol):
 
 
 class HeadEnvironment(Environment, Protocol):
-    """What a site does for such an object."""
+    """The services of a site for such an object."""
 
     def headed(self, entry: Passed, children: Sequence[Site], *, mine: bool) -> Held:
         """A header passes. `filled` comes when it and all before it are complete."""

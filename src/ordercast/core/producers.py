@@ -2,9 +2,9 @@
 (docs/producers.md, docs/ids.md, docs/requests.md).
 
 A producer numbers its messages to a group with growing numbers. Its *mark* is the last number in
-the log of the group. A copy at or below the mark stays in the log, in all counts and in what is
-stable, but has no position: nobody is given it. The highest bits of a number are the generation of
-the producer, so nothing of an earlier generation is delivered behind a later one.
+the log of the group. A copy at or below the mark stays in the log and in all counts, and becomes
+stable, but it has no position: no reader gets it. The highest bits of a number are the generation
+of the producer, so nothing of an earlier generation is delivered behind a later one.
 
 A group also remembers its last ids and its last clients. Copies of a message with an id of its
 sender's own, and of a client's request, are treated alike.
@@ -40,7 +40,7 @@ _ORIGIN = itemgetter(0)  # of a stream
 
 class ProducerMarks:
     """State: by stream (`PRODUCERS`, the ticket, the group), the last number in the log; by group,
-    the windows of its ids and of its clients, and how far what is settled goes in each."""
+    the windows of its ids and of its clients, and the last settled number of each."""
 
     __slots__ = ("client_windows", "heard", "marks", "settled", "windows")
 
@@ -157,8 +157,8 @@ def marks_in(lasts: Mapping[Stream, int], groups: Iterable[Group]) -> StreamSeqs
 
 
 def opening_marks(lasts: Mapping[Stream, int], groups: Iterable[Group]) -> StreamSeqs:
-    """What an epoch of these groups begins with: their marks, and the clients of all lists of
-    sites, because nobody knows before whose lists they are."""
+    """The beginning of an epoch of these groups: their marks, and the clients of all lists of
+    sites, because it is not known yet whose lists they are."""
     marked = marks_among(lasts)
     lists = (group for origin, _, group in lasts if origin in marked and is_implicit(group))
     return marks_in(lasts, [*groups, *lists]) if marked else NO_MARKS

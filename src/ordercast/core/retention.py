@@ -2,7 +2,7 @@
 
 A batch that passed is held until every child has it durably; if it is for this site, until it is
 settled here; if it was placed here, until it is final (so that its origin has been told). Then it
-is folded into counters. A checkpoint is those counters and the records that are still held. It is
+is folded into counters. A checkpoint is these counters and the records that are still held. It is
 made when at least as much can be forgotten as is kept, so the work per batch is bounded. The log is
 the truth, and the numbers of links are indexes into it: the counters count forgotten batches.
 """

@@ -34,7 +34,7 @@ def grow_cheapest(grower: Grower, cost: Cost, fixed: Shape) -> Grown:
 def _like_sample(grower: Grower, cost: Cost, trials: "_Trials") -> Grown:
     """The sample's choice for the whole table.
 
-    Where the sample could not keep to a cap, the whole exceeds it by more, as it has more levels:
+    If the sample could not keep to a cap, the whole exceeds it by more, because it has more levels:
     such a cap is tried on the whole before it is preferred.
     """
     kept = [step for step, grown in trials.kept.items() if grown.within_cap]

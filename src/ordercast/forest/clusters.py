@@ -328,8 +328,8 @@ class Clusters:
                 self._move(node, to, out, into)
 
     def _alike(self, cluster: int) -> dict[tuple[float, tuple[int, ...]], list[int]]:
-        """The nodes of a cluster by what their weighing depends on, the first node at the end: of
-        those that are alike, one is weighed for all."""
+        """The nodes of a cluster, by the facts that their weighing depends on, with the first node
+        at the end. Of nodes with equal facts one is weighed for all."""
         found: dict[tuple[float, tuple[int, ...]], list[int]] = {}
         for node in sorted(self.members[cluster], reverse=True):
             kind = (self._size[node], tuple(self.graph.edges_of[node]))

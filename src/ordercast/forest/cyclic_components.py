@@ -1,8 +1,9 @@
 """The cyclic structure of a group table: where failure handling costs more.
 
-In the intersection graph two groups are neighbours when they share a site. Three or more groups
-on common cycles (a biconnected component) can be ordered round in a ring by sites that each see
-only two of them; elsewhere the table is a tree of groups, and pairwise order is all there is.
+In the intersection graph two groups are neighbours when they share a site. Three or more groups on
+common cycles (a biconnected component) can be ordered round in a ring by sites that each see only
+two of them. Elsewhere the table is a tree of groups, and it is enough to order two groups at a
+time.
 
 A site in k groups makes k(k-1)/2 of them neighbours. A ring through the k groups has the same
 components (an edge between two vertices of one component changes none), so each site contributes

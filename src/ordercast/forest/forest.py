@@ -50,8 +50,8 @@ def under_one_root(forest: Forest) -> Forest:
     """All trees in one: then one order covers sends to any of its sites.
 
     Groups keep their primaries, so no message takes a longer way ([GS] §3.1 allows any tree whose
-    primaries are above the members). The root is that of the tree with most sites. A star stays a
-    star, so its primaries move to the root.
+    primaries are above the members). All hang below the root of the tree with most sites. A star
+    stays a star, so its primaries move to the root.
     """
     if list(forest.parent.values()).count(None) < 2:
         return forest

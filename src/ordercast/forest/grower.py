@@ -20,11 +20,12 @@ class Grown:
     parent: list[int]
     primary: list[int]
     detail: str
-    within_cap: bool  # False: so much crosses that some heads got more than the cap
+    within_cap: bool  # False: so many groups cross that some heads got more than the cap
 
 
 class Grower:
-    """What does not depend on the shape is done once: domains, and what their cutters prepare."""
+    """The work that does not depend on the shape is done once: the domains, and the preparation of
+    their cutters."""
 
     def __init__(self, table: IndexedTable, partitioner: str) -> None:
         self.table = table

@@ -1,8 +1,8 @@
 """Which site heads each cluster: from levels of clusters to a tree of sites.
 
 A part's head is the site in most of its groups: fewest relays, least to send. The head of an upper
-cluster is taken out of the parts below, and all its groups rise with it: those that cross there
-anyway win a relay, those that lay inside one child pay with hops. So it should be in many of the
+cluster is taken out of the parts below, and all its groups rise with it: groups that cross there
+anyway save a relay, groups that lay inside one child take more hops. So it should be in many of the
 first and few of the second, and never a part's head as well, or their loads would add up.
 """
 

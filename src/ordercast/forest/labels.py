@@ -59,7 +59,8 @@ class Labels:
 
 
 def common_prefix(labels: Sequence[Label]) -> Label:
-    """The longest that all have; that of the least and the greatest is that of all."""
+    """The longest prefix of all labels. It is also the common prefix of the least and the
+    greatest."""
     least, greatest = min(labels), max(labels)
     length = 0
     while length < len(least) and least[length] == greatest[length]:

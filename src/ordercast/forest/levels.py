@@ -103,7 +103,7 @@ def _parts_under(graph: Hypergraph, cutter: Cutter, cap: float) -> Clusters:
 
 
 def _parts_of(graph: Hypergraph, cutter: Cutter, leaf: int) -> Clusters:
-    """Flat parts of about so many sites, as even in sites as in work."""
+    """Flat parts of about `leaf` sites, as even in sites as in work."""
     mean = sum(graph.work, 0.0) / graph.nodes
     sizes = [work / mean + 1 for work in graph.work]
     count = min(graph.nodes // 2, ceil(graph.nodes / leaf))

@@ -136,7 +136,8 @@ def _bisected(graph: Hypergraph) -> list[int]:
 def _first(
     graph: Hypergraph, nodes: Sequence[int], piece: Sequence[int], place: Sequence[int], begin: int
 ) -> int:
-    """Where a piece is grown from: next to what is just left of it, else far from its right."""
+    """The node from which a piece is grown: next to the piece on its left, else far from the one on
+    its right."""
     width = len(nodes)
     left, right = (0.0, nodes[0]), (0.0, nodes[0])
     own = piece[nodes[0]]

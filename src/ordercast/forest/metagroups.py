@@ -23,7 +23,8 @@ BALANCED = "metagroups_balanced"
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """`table` knows delegates only; `delegate` names that of every site in some group."""
+    """`table` knows delegates only; `delegate` has the delegate of every site that is in a
+    group."""
 
     table: GroupTable
     delegate: Mapping[Site, Site]
@@ -37,7 +38,7 @@ class Quotient:
 
 
 def quotient(table: GroupTable) -> Quotient:
-    """One site for all those in exactly the same groups: the first of their names."""
+    """One site for all sites in exactly the same groups: the first by name."""
     in_groups: dict[Site, list[str]] = {}
     for group in sorted(table.groups):
         for site in table.groups[group]:

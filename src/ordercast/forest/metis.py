@@ -73,7 +73,7 @@ class MetisCutter:
     def _bisected(
         self, piece: Integers, weights: Floats, parts: int, tolerance: float
     ) -> Iterator[Integers]:
-        """The nodes of so many parts; of fewer where there are not enough nodes."""
+        """The nodes of each part: `parts` parts, or fewer if there are not enough nodes."""
         waiting = [(piece, parts)]
         while waiting:
             vertices, parts = waiting.pop()

@@ -15,7 +15,7 @@ from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import Group, GroupTable, Site
 
-# What an objective makes of a structure on numbers (table, parent, primary); less is better.
+# The cost of a structure on numbers (table, parent, primary) by an objective; less is better.
 Cost: TypeAlias = Callable[[IndexedTable, Sequence[int], Sequence[int]], float]
 
 

@@ -85,7 +85,8 @@ class _Rebalance:
         return total
 
     def _relieve(self, site: int, second: float) -> list[int]:
-        """Move children away, most relief first, while `site` is the busiest; who took them."""
+        """Move children away, most relief first, while `site` is the busiest. Returns the sites
+        that took them."""
         helped = []
         relief = {x: self._weight(self.carried[x]) for x in self.children[site]}
         for x in sorted(relief, key=lambda x: (-relief[x], x)):

@@ -43,7 +43,8 @@ def history_hash(history: History) -> str:
 
 
 def _encoded(row: Row) -> bytes:
-    """Without what came later, where a row has none of it: older rows keep their hash."""
+    """Fields that came later are left out of rows that have no value in them: older rows keep their
+    hash."""
     later = _LATER.get(type(row))
     if later is None:
         return _encode(row)

@@ -55,10 +55,10 @@ def compact_lake(
     folder: Path,
     *,
     keep_s: float = KEEP_S,
-    rows: int = MERGED_ROWS,
     progress: OnCompacted | None = None,
 ) -> CompactedLake:
-    """Merge files up to so many rows; remove what was merged longer ago than `keep_s`."""
+    """Merge files into files of at most `MERGED_ROWS` rows, and remove files that were merged more
+    than `keep_s` ago."""
     folder = Path(folder).resolve()
     if read_lake(folder) is None:
         raise ConfigError(f"{folder}: is no lake: it has no {LAKE_FILE}")
@@ -71,20 +71,20 @@ def compact_lake(
             writer.lake = found
             if found.format == DELTA:
                 return _compact_delta(writer, keep_s, progress)
-            return _compact_parquet(writer, keep_s, rows, progress)
+            return _compact_parquet(writer, keep_s, progress)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be compacted: {error.strerror or error}") from None
 
 
 def _compact_parquet(
-    writer: LakeWriter, keep_s: float, rows: int, progress: OnCompacted | None
+    writer: LakeWriter, keep_s: float, progress: OnCompacted | None
 ) -> CompactedLake:
     lake = writer.lake
     before = sum(map(len, lake.files.values()))
     plan = [
         (table, bundle)
         for table in TABLES
-        for bundle in _bundles(writer.folder, lake.files.get(table, []), rows)
+        for bundle in _bundles(writer.folder, lake.files.get(table, []))
     ]
     listed = {table: list(names) for table, names in lake.files.items()}
     added, replaced = [], []
@@ -128,8 +128,8 @@ def _compact_delta(
     return CompactedLake(before, after, 0)
 
 
-def _bundles(folder: Path, names: list[str], rows: int) -> Iterator[list[str]]:
-    """Files of one day that follow each other and together have at most so many rows."""
+def _bundles(folder: Path, names: list[str]) -> Iterator[list[str]]:
+    """Consecutive files of one day that together have at most `MERGED_ROWS` rows."""
     days: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: appends_in(name)[0]):
         days.setdefault(name.rpartition("/")[0], []).append(name)
@@ -138,7 +138,7 @@ def _bundles(folder: Path, names: list[str], rows: int) -> Iterator[list[str]]:
         total = 0
         for name in own:
             has = parquet().read_metadata(folder / name).num_rows
-            if bundle and total + has > rows:
+            if bundle and total + has > MERGED_ROWS:
                 if len(bundle) > 1:
                     yield bundle
                 bundle, total = [], 0

@@ -1,7 +1,7 @@
 """Write a lake: appends that count wholly or not at all, whenever the process is killed.
 
 What is new is staged in a hidden folder. Then one file, `.next`, decides: it is the `lake.json` of
-the time after. From then on whoever opens the lake to write puts the staged files in their places
+the time after. From then on every writer that opens the lake puts the staged files in their places
 first (docs/history.md has the argument). A lock keeps out a second writer.
 """
 
@@ -82,7 +82,8 @@ class LakeWriter:
         self.finish()
 
     def finish(self) -> None:
-        """Put in its place what was decided and perhaps begun; then forget what was only staged."""
+        """Finish appends that were decided and perhaps begun; then remove files that were only
+        staged."""
         try:
             decided = msgspec.msgpack.decode((self.folder / _NEXT).read_bytes(), type=NextLake)
         except FileNotFoundError:
@@ -146,7 +147,7 @@ class LakeAppend:
             file.close()
 
     def close(self) -> None:
-        """Without a commit: what was staged goes when the lake is next written."""
+        """End without a commit: the staged files are removed when the lake is next written."""
         for file in self._files.values():
             file.close()
 

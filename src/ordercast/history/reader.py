@@ -1,7 +1,7 @@
 """Read a history from a folder of Parquet tables and check its shape.
 
-What is wrong is told in one line with the file, the field and the value; whether what the rows
-tell is *right* is the business of the checkers.
+A mistake is told in one line with the file, the field and the value. The checkers judge whether the
+history in the rows is *right*.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a caller gives in Python: checked as strictly as what is written in files and commands."""
+"""Arguments of callers in Python, checked as strictly as files and commands."""
 
 from collections.abc import Iterable
 from typing import TypeVar

@@ -188,15 +188,15 @@ class UseGrants(Packed, frozen=True, tag="t"):
 
 
 class RevokeCertificate(Packed, frozen=True, tag="x"):
-    """Let nobody in any more who shows this certificate. `fingerprint`: the SHA-256 of it, in
-    hexadecimal digits. `subject`: whom it names, for those who read the list."""
+    """Refuse this certificate from now on. `fingerprint`: the SHA-256 of it, in hexadecimal digits.
+    `subject`: the name in it, for people who read the list."""
 
     subject: str
     fingerprint: str
 
     def check(self) -> None:
         try:
-            subject_named(self.subject, "subject")
+            subject_named(self.subject)
         except ConfigError as error:
             raise FrameError(plain_text(str(error))) from None
         if FINGERPRINT.fullmatch(self.fingerprint) is None:
@@ -303,11 +303,11 @@ def check_included(included: Included, field: str) -> None:
             check_group(group, field)
 
 
-def check_counts(counts: Counts, field: str) -> None:
-    check_length(counts, 0, LASTS, field)
+def check_counts(counts: Counts) -> None:
+    check_length(counts, 0, LASTS, "counts")
     for _, group, _, members in counts:
-        check_group(group, field)
-        check_length(members, 0, MEMBERS, f"{field}: members")
+        check_group(group, "counts")
+        check_length(members, 0, MEMBERS, "counts: members")
 
 
 def check_stores(stores: Stores, field: str) -> None:
@@ -328,14 +328,14 @@ class ForestMoves(Packed, frozen=True):
         check_text(self.builder, "builder")
 
 
-def check_forests(forests: Sequence[ForestMoves] | None, field: str) -> None:
+def check_forests(forests: Sequence[ForestMoves] | None) -> None:
     if forests is None:
         return
-    check_length(forests, 0, PLACES, field)
-    check_each(forests, field)
+    check_length(forests, 0, PLACES, "forests")
+    check_each(forests, "forests")
     places = sum(len(moves.parents) + len(moves.primaries) for moves in forests)
     if places > PLACES:
-        raise FrameError(f"{field}: {places:,} sites and groups, at most {PLACES:,}")
+        raise FrameError(f"forests: {places:,} sites and groups, at most {PLACES:,}")
 
 
 # --- records of the voters' log -------------------------------------------------------------------
@@ -369,8 +369,8 @@ class Finish(Packed, frozen=True, tag="F"):
     def check(self) -> None:
         check_text(self.change, "change", least=1)
         check_included(self.lasts, "lasts")
-        check_counts(self.counts, "counts")
-        check_forests(self.forests, "forests")
+        check_counts(self.counts)
+        check_forests(self.forests)
         check_text(self.refused, "refused")
 
 
@@ -383,7 +383,7 @@ class EndPart(Packed, frozen=True, tag="E"):
     lasts: Included
 
     def check(self) -> None:
-        check_counts(self.counts, "counts")
+        check_counts(self.counts)
         check_included(self.lasts, "lasts")
 
 
@@ -396,7 +396,7 @@ class Founded(Packed, frozen=True, tag="O"):
 
     def check(self) -> None:
         check_stores(self.voters, "voters")
-        check_features(self.features, "features")
+        check_features(self.features)
 
 
 class Adopt(Packed, frozen=True, tag="U"):
@@ -405,7 +405,7 @@ class Adopt(Packed, frozen=True, tag="U"):
     features: tuple[str, ...]
 
     def check(self) -> None:
-        check_features(self.features, "features")
+        check_features(self.features)
 
 
 class Admit(Packed, frozen=True, tag="A"):
@@ -453,9 +453,10 @@ class Stored(Packed, frozen=True, tag="T"):
 
 
 class Flush(Packed, frozen=True, tag="X"):
-    """Close what these sites are in, without those that are `out`. The past of what is closed is
-    the union of the logs of all the others. `back`: (site, incarnation, store) of the sites that
-    return or have restarted. An incarnation above the one before: the site lost its store."""
+    """Close the epochs of these sites; the sites that are `out` do not take part. The past of what
+    is closed is the union of the logs of all the others. `back`: (site, incarnation, store) of the
+    sites that return or have restarted. An incarnation above the one before: the site lost its
+    store."""
 
     out: tuple[Site, ...]
     back: tuple[tuple[Site, Ordinal, StoreNumber], ...]
@@ -477,9 +478,9 @@ class Open(Packed, frozen=True, tag="P"):
     forests: tuple[ForestMoves, ...] | None = None
 
     def check(self) -> None:
-        check_counts(self.counts, "counts")
+        check_counts(self.counts)
         check_included(self.lasts, "lasts")
-        check_forests(self.forests, "forests")
+        check_forests(self.forests)
 
 
 class Lapse(Packed, frozen=True, tag="L"):
@@ -493,7 +494,7 @@ class Lapse(Packed, frozen=True, tag="L"):
 
 
 class Nothing(Packed, frozen=True, tag="N"):
-    """What a new manager commits first, to know what is committed."""
+    """The first record of a new manager: when it is committed, all records before it are."""
 
 
 EpochRecord: TypeAlias = (

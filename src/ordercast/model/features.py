@@ -54,11 +54,11 @@ def are_features(names: Sequence[str]) -> bool:
     )
 
 
-def check_features(names: Sequence[str], field: str) -> None:
+def check_features(names: Sequence[str]) -> None:
     """Raise FrameError unless these can be names of features."""
     if not are_features(names):
         raise FrameError(
-            f"{field}: at most {MOST_FEATURES:,} names of 1 to {FEATURE_CHARACTERS:,} characters"
+            f"features: at most {MOST_FEATURES:,} names of 1 to {FEATURE_CHARACTERS:,} characters"
         )
 
 

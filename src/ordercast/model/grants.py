@@ -229,11 +229,11 @@ _OF_THE_TRUSTED: Final = tuple(
 )
 
 
-def subject_named(text: str, where: str) -> ClientSubject:
+def subject_named(text: str) -> ClientSubject:
     """The subject `client:billing`, without a pattern. Raises ConfigError if it is none."""
-    line = grant_line(text, [], where)
+    line = grant_line(text, [], "subject")
     if EVERY in line.names:
-        raise ConfigError(f"{where}: {shown(text)} is a pattern; name one subject")
+        raise ConfigError(f"subject: {shown(text)} is a pattern; name one subject")
     return ClientSubject(line.kind, line.names)
 
 

@@ -1,4 +1,4 @@
-"""Times counted in buckets, as Prometheus has them: how many were about so long, and their sum."""
+"""Times counted in buckets, as Prometheus has them, and their sum."""
 
 from bisect import bisect_left
 from typing import Any, Final

@@ -1,6 +1,6 @@
 """Messages, their ids and order keys, and what an application is given.
 
-A batch is what is ordered: consecutive messages of one origin to one group under one key. Its
+A batch is ordered as one: consecutive messages of one origin to one group under one key. Its
 payloads are packed into `body` once, at the origin; nobody changes it on its way.
 """
 
@@ -173,8 +173,8 @@ class Requests(Packed, frozen=True):
     ]
 
     def parts(self, messages: int) -> list[tuple[int, int]]:
-        """One for each message of a batch of so many: its request's number, and its place in the
-        request. FrameError where the counts are those of no such batch."""
+        """One for each message of a batch of this many: its request's number, and its place in the
+        request. Raises FrameError if no such batch has these counts."""
         if not self.numbers:
             raise FrameError(
                 "the parts of its requests are not known: the daemon that cut the batch is of an"
@@ -203,8 +203,8 @@ class Requests(Packed, frozen=True):
         return Requests(self.client, tuple(kept))
 
     def _begin(self, messages: int) -> int:
-        """The place of the first request's first message in a batch of so many: 0, or less where
-        the batch was cut."""
+        """The place of the first request's first message in a batch of this many messages: 0, or
+        below 0 if the batch was cut."""
         return messages - sum(count for _, count in self.numbers)
 
     def check_against(self, messages: int) -> None:
@@ -411,9 +411,9 @@ class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
         return (self.group, *self.groups) if is_implicit(self.group) else (self.group,)
 
     def between(self, first: int, last: int) -> "DeliveredBatch":
-        """Its messages at the positions from `first` to `last`, of which it has one at least.
-        Whoever gives a reader a part of a batch takes it from here: all that a batch has for each
-        message is cut at the same places."""
+        """Its messages at the positions from `first` to `last`, of which it has one at least. Every
+        part of a batch that a reader gets is made here: payloads, headers, marks and outcomes are
+        cut at the same places."""
         placed, skipped = self.placed, max(0, first - self.position)
         batch, end = placed.batch, min(placed.batch.count, last + 1 - self.position)
         if not skipped and end == batch.count:

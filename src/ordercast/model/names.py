@@ -1,4 +1,4 @@
-"""Names of sites and groups: what is allowed, and the nearest right one for a wrong one."""
+"""Names of sites and groups: the rule for them, and the nearest right name for a wrong one."""
 
 import difflib
 import re

@@ -63,5 +63,6 @@ class Options:
 
     @property
     def causal_for_good(self) -> bool:
-        """Through exclusions too: what is relayed then promises that what came before is stored."""
+        """Through exclusions too: a relayed batch then promises that everything before it is
+        stored."""
         return self.causal and self.deliver == "safe"

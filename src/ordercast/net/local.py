@@ -7,10 +7,8 @@ added and retired while the others run, and cut off from each other.
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ordercast.model.errors import ConfigError, Error
@@ -65,12 +63,7 @@ class LocalCluster:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if error is None:
                 async with asyncio.timeout(CLOSE_S):
@@ -196,7 +189,6 @@ class _Wire:
         self._sides = sides
         self._loop = asyncio.get_running_loop()
         self._open = False
-        self._since = time.monotonic()
         self._sent: dict[Site, int] = {}
 
     async def start(self) -> None:

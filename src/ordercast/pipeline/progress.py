@@ -1,8 +1,8 @@
 """Progress of Spark jobs on standard error: what is being done, and how many tasks of it.
 
 Library functions log what they do. The last message is shown on one line of the terminal, with the
-counts of the session's status tracker; the line is wiped at the end. Whoever prints meanwhile does
-it within `above_progress`, so that the line and the text do not mix.
+counts of the session's status tracker; the line is wiped at the end. Other code prints within
+`above_progress` meanwhile, so that the line and the text do not mix.
 """
 
 import logging

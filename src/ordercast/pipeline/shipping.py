@@ -3,8 +3,8 @@ which Python runs them.
 
 Two archives, each made once and kept in the user's cache: one of the dependencies, which change
 seldom, and a small one of the package. `PYTHONPATH` puts both before whatever the executor's own
-Python has installed. Executors need nothing but a Python of the driver's version. Whoever has an
-environment there already names its Python by `spark.pyspark.python`, and gets nothing.
+Python has installed. Executors need nothing but a Python of the driver's version. If there is an
+environment already, its Python is named by `spark.pyspark.python`, and nothing is shipped.
 
 Spark runs a data source by one name of a Python, at the driver (which plans) and on executors
 (which read). So Python goes by its name, such as python3.12, and not by the path of a script that

@@ -57,7 +57,7 @@ def advise(
 ) -> Plan:
     """The best forest by the objective, or the one of the builder asked for.
 
-    `partitioner`: who cuts the balanced one; by default the best that is installed.
+    `partitioner`: for the builder `balanced`; by default the best that is installed.
     """
     check_options(builder, objective, branching, tie)
     indexed = IndexedTable.of(table)

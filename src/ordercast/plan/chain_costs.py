@@ -3,7 +3,7 @@
 These are `ring` and the swap family. The members of all groups send one message after the other,
 each as often as its groups' rates say. So the sender of the last message is drawn by the same
 rates: an arrow ends there. A token may be anywhere. A header (or the body) goes to every other site
-of the domain, whoever the group's members are (SWAP-6 of docs/errata.md).
+of the domain, members of the group or not (SWAP-6 of docs/errata.md).
 """
 
 from collections.abc import Callable, Sequence

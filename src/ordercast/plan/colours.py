@@ -1,4 +1,4 @@
-"""Which colour stands for which groups: each its own, or that of the site which orders it."""
+"""The colour of each group: its own, or the colour of the site that orders it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

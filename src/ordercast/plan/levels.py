@@ -22,7 +22,7 @@ class Level:
 
 
 def by_level(forest: Forest, table: GroupTable, load: Sequence[int]) -> list[Level]:
-    """`load` is that of the sites in the sort order of their names, as `measure` gives it."""
+    """`load` is by site, in the sort order of their names, as `measure` gives it."""
     indexed = IndexedTable.of(table)
     sites = indexed.sites
     parent, primary = numbers_of(forest, indexed)

@@ -1,9 +1,9 @@
-"""What "good" means: objectives over a structure, less is better, rates count.
+"""Objectives over a structure: less is better, and rates count.
 
 `delay` is [GS] §4.1's model of a point-to-point network (P to handle a message, L on the way) with
 queueing added: a site that is busy for the fraction rho of its time takes P / (1 - rho) for each
 message it receives or sends. `load` is the busiest site, `messages` is [GS] n + ε. `mixed` lies
-between them: it is for who wants no extreme.
+between them, for users who want no extreme.
 """
 
 from collections.abc import Callable, Sequence

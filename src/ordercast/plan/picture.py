@@ -1,4 +1,5 @@
-"""The picture of a forest: who forwards to whom, who orders what, who only passes on.
+"""The picture of a forest: who forwards to whom, which site orders which groups, and which sites
+only forward.
 
 A box is a site, the stripe below it has one piece per group that it is in. Dark boxes order groups
 (primaries), dashed ones pass on what they are not in (extra sites). With few groups every edge is
@@ -64,7 +65,6 @@ class _Bundle:
 
 class _Picture:
     def __init__(self, forest: Forest, table: GroupTable) -> None:
-        self.forest = forest
         self.table = table
         self.groups_of: dict[Site, list[Group]] = {site: [] for site in sorted(table.sites)}
         for group in sorted(table.groups):

@@ -40,9 +40,8 @@ _PASSING, _ALL = "what passes it", "the domain"
 
 
 class Profile(NamedTuple):
-    """What a message costs; whether only its origin and the members of its group take part in it,
-    in general; what a site that crashes holds up, at level `agreed`, until it is back or
-    excluded."""
+    """The costs of a message; whether only its origin and the members of its group take part in it,
+    in general; and what a crashed site holds up at level `agreed`, until it is back or excluded."""
 
     costs: Callable[[Ground], Costs]
     genuine: str

@@ -1,4 +1,4 @@
-"""One site's store: what it holds, and what a crash leaves of it.
+"""One site's store: its contents, and their state after a crash.
 
 `sync`: records are durable when the sync that covers them has ended. Of the records after the last
 complete sync a crash keeps the first few, or none (a torn tail): never a record without all those

@@ -118,7 +118,7 @@ def _partition(
 
 
 def _cuts(fault: Fault, sites: Sequence[Site], horizon: int, stream: Chance) -> list[Injection]:
-    """Cut so many links, each at its time, for good."""
+    """Cut this many links, each at its time, for good."""
     links = links_of(fault, sites)
     if fault.kind == "cut":
         links = [(a, b) for a, b in links if a < b]

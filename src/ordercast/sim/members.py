@@ -58,7 +58,8 @@ class SharedFolds(Folds):
 
     def __init__(self, build: Build) -> None:
         super().__init__(build)
-        # Layouts before and after a record. They are kept, so that an id stays that of one layout.
+        # Layouts before and after a record. The layouts are kept, so that the id of one is never
+        # the id of another.
         self._after: dict[tuple[int, Entry], tuple[Layout, Layout]] = {}
         self._bytes: dict[int, tuple[Layout, bytes]] = {}
         self._layouts: dict[bytes, Layout] = {}

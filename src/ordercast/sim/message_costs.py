@@ -109,7 +109,7 @@ def overhear(
     seed: int = 1,
 ) -> Overheard:
     """Run until everything is delivered. `by`: a network object, instead of the spec `network`.
-    `wake`: a site takes the frames that come within so many nanoseconds in one burst."""
+    `wake`: nanoseconds; a site takes the frames that come within this time in one burst."""
     later = max((sending.at for sending in sendings), default=0) + _LATER
     config = SimConfig(
         structure.table,
@@ -193,5 +193,5 @@ class _Listening(World):
         super()._transmit(now, source, kept)
 
     def _push_apart(self, at: int, code: int, place: Place, peer: Any, frame: Any) -> None:
-        """Voters are not run: nothing changes or fails, and what they say is not counted, nor what
-        sites say to them."""
+        """Voters are not run: nothing changes or fails, and frames from them and to them are not
+        counted."""

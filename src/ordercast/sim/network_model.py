@@ -15,7 +15,7 @@ from ordercast.sim.networks import (
     check_network,
 )
 
-_PAIRS = 200  # about so many sites, whose delays to each other are averaged
+_PAIRS = 200  # the sites, about this many, whose delays to each other are averaged
 
 
 def model_of(spec: NetworkSpec, sites: Sequence[Site]) -> NetworkModel:

@@ -2,9 +2,9 @@
 
 A spec is plain data, read from the option `--network`; `build_network` makes the model of one run,
 which knows when each frame of a burst arrives. Every link is FIFO by itself, as TCP would be: loss,
-doubling and reordering are faults. Who is charged for a frame differs:
+doubling and reordering are faults. Networks differ in the site that is charged for a frame:
 
-- `lan` and `wan`: nobody; each frame takes a drawn time.
+- `lan` and `wan`: none; each frame takes a drawn time.
 - `p2p` ([GS] §4.1): the sender is busy P for each frame; then it takes L. A multicast to k
   receivers leaves one after another.
 - `broadcast` ([GS] §4.2): one frame on the network at a time, each takes T; the same items to

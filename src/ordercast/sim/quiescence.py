@@ -23,10 +23,10 @@ def all_quiet(
     has_majority: Callable[[list[Site]], bool] | None,
     joined: Joined | None = None,
 ) -> bool:
-    """`untaken`: how many submissions no site has taken. `has_majority` is given under `exclude`:
-    if it says yes to the sites that are up, nobody waits for the sites that are down, nor for
-    submissions behind messages to them that fill a window. `joined` is given if links are cut for
-    good: nobody waits for sites that are excluded for that."""
+    """`untaken`: how many submissions no site has taken. `has_majority` is given under `exclude`.
+    If it says yes to the sites that are up, the run does not wait for the sites that are down, nor
+    for submissions behind messages to them that fill a window. `joined` is given if links are cut
+    for good: the run does not wait for sites that are excluded for that."""
     gone = list[Site]()
     if has_majority is not None:
         untaken -= sum(len(place.waiting) for place in places if place.site is None)
@@ -36,7 +36,7 @@ def all_quiet(
             return False
         members = [place.site for place in places if place.site is not None]
         stuck = cut_off(members, joined) if joined is not None else []
-        gone += stuck  # what they are owed stays with those who owe it
+        gone += stuck  # messages to them stay at their senders
         stuck = [*stuck, *_stuck(members, stuck)]
         untaken -= sum(len(place.waiting) for place in places if place.name in stuck)
         places = [p for p in places if p.name in up and p.name not in stuck]

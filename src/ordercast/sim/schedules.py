@@ -142,9 +142,9 @@ def excluding(protocol: str, seed: int) -> SimConfig:
 
 
 def cutting(protocol: str, seed: int) -> SimConfig:
-    """A schedule in which links are cut for good, in one direction or both: one, so that there is
-    a way round it, or so many that some sites are apart. In some of them sites crash meanwhile.
-    Either policy; two seeds of five may exclude slow members."""
+    """A schedule in which links are cut for good, in one direction or both: one link, so that there
+    is a way round it, or enough links to keep some sites apart. In some of them sites crash
+    meanwhile. Either policy; two seeds of five may exclude slow members."""
     stream = Chance(seed, f"cutting {protocol}")
     drawn = schedule(protocol, seed)
     near = not isinstance(drawn.network, WanSpec)

@@ -1,9 +1,9 @@
-"""What the applications send: who, when, to whom, how much.
+"""The messages that the applications send: sender, time, group and size.
 
 Submissions are drawn from a stream of their own, one after the other: the n-th is the same whatever
-becomes of those before it. Origins may be any site of the roster: members, sites outside
-the group, sites of other domains. Arrivals are a Poisson process. A share of the messages may
-instead answer deliveries, at once and where they happen.
+happens to earlier ones. Origins may be any site of the roster: members, sites outside the group,
+sites of other domains. Arrivals are a Poisson process. A share of the messages may instead answer
+deliveries, at once and where they happen.
 """
 
 from bisect import bisect_right
@@ -98,8 +98,8 @@ def answers(config: SimConfig) -> int:
 class Replies:
     """Submissions that an application makes when something is delivered to it.
 
-    Every other delivery is answered, to any group, until there have been enough. What was
-    delivered happened before the answer: that is what causal order is about.
+    Every other delivery is answered, to any group, until there have been enough. The delivery
+    happened before the answer: causal order is about such pairs.
     """
 
     def __init__(self, config: SimConfig, seed: int) -> None:

@@ -293,7 +293,8 @@ class World(Driver):
             submission = place.waiting[0]
             group = submission.group
             payloads, extras = submission.payloads(), submission.extras()
-            # Without headers no time is told: runs stay what they were before there were envelopes.
+            # Without headers no time is told: such runs have the hashes that they had before there
+            # were envelopes.
             sent_ns = local if extras.headers else 0
             try:
                 if submission.members:

@@ -220,7 +220,7 @@ def _numbers(results: Results) -> list[str]:
 
 
 def _rounded(value: float, digits: int) -> str:
-    """With at least so many digits, and no power of ten but for what is very small or large."""
+    """With at least this many digits; only very small or large values have a power of ten."""
     return f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e12 else f"{value:,.{digits}g}"
 
 

@@ -108,5 +108,5 @@ def values(results: Results, parameter: str) -> list[Any]:
 
 
 def until(*bounds: Precision, quick: int, full: int) -> Callable[[bool], Repeats]:
-    """Repeat until the bounds hold, from so many runs on: fewer when it is to be quick."""
+    """Repeat until the bounds hold, at least this many times: fewer if it is to be quick."""
     return lambda is_quick: Repeats(quick if is_quick else full, 1000, bounds)

@@ -1,5 +1,4 @@
-"""Who may talk to the server: the Host header, the token, where requests come from, what a page may
-do.
+"""Access to the server: the Host header, the token, the origin of requests, and what a page may do.
 
 By default the server listens on this machine alone and asks for no token. A page of another host
 could reach it all the same, through a browser here: its requests are told by their Host (a name
@@ -89,8 +88,8 @@ def _cookie_of(headers: Headers) -> str:
 
 
 class PageGuard:
-    """Around the application: refuses what `Access` does not admit, and says in every answer what
-    the page may do."""
+    """Around the application: refuses requests that `Access` does not admit, and tells in every
+    answer what the page may do."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app

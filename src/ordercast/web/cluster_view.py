@@ -1,4 +1,4 @@
-"""An overview as the Cluster page takes it: what is on the screen, and no more.
+"""An overview as the Cluster page takes it: only the things on the screen.
 
 A cluster of 200 sites has 40,000 ends of links. A page gets the links of the forest, and those of
 one site when they are asked for.
@@ -62,7 +62,7 @@ def sample(view: Overview, sampler: Sampler) -> dict[str, Any]:
 
 
 def first(view: Overview, sampler: Sampler) -> dict[str, Any]:
-    """What a page needs once: what the feed is, and the points of the charts so far."""
+    """What a page needs once: the description of the feed, and the points of the charts so far."""
     return {"note": sampler.feed.note, "points": list(sampler.rates), "cluster": view.cluster}
 
 

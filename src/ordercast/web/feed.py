@@ -72,7 +72,6 @@ class TraceFeed:
         self._length = max(1, trace.end - trace.start)
         self._by_link = _by_link(trace)
         self._by_group = _by_group(trace)
-        self._groups = {g: m for shape in trace.epochs for g, m in shape.groups.items()}
         self._rounds = {state.site: state.position for state in trace.states(trace.end)}
         self._at = _delivered(trace)
         self.note = (
@@ -251,7 +250,7 @@ def _pause_ms(trace: Trace, epoch: int) -> float | None:
 
 
 class Sampler:
-    """State: the last sample, the last rates, and who waits for the next sample."""
+    """State: the last sample, the last rates, and the pages that wait for the next sample."""
 
     def __init__(self, feed: OverviewFeed, every_s: float = EVERY_S) -> None:
         self.feed = feed
@@ -266,7 +265,7 @@ class Sampler:
         self._wanted = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled. It asks nobody while nobody looks."""
+        """Until it is cancelled. It asks no site while no page is open."""
         while True:
             await self._wanted.wait()
             begun = time.monotonic()

@@ -36,7 +36,8 @@ STYLE = """\
 
 
 class ForestShape(NamedTuple):
-    """What is drawn: who forwards to whom, who is in which group, who orders what."""
+    """The contents of a picture: who forwards to whom, the members of each group, and the site that
+    orders it."""
 
     parent: Mapping[Site, Site | None]
     groups: Mapping[Group, Sequence[Site]]

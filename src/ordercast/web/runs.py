@@ -1,4 +1,4 @@
-"""The runs that the Replay page shows, and what it asks of them.
+"""The runs that the Replay page shows, and their answers to its questions.
 
 Times that a page sees are nanoseconds since the beginning of a run: a browser's numbers are not
 large enough for those since 1970.

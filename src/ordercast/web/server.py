@@ -44,7 +44,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
-        found.listen(128)  # who comes before the server runs waits
+        found.listen(128)  # clients that come before the server runs wait
     except OSError as error:
         found.close()
         told = (error.strerror or str(error)).lower()

@@ -3,9 +3,9 @@
     magic "ocf" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
 
 Integers are big-endian. The checksum covers what follows the header; the header's own fields are
-each compared with what they must be. CRC-32 because it is there to find damage (a bug in a buffer,
-a bad memory module, a datagram network's weak checksum), not an enemy, whom TLS keeps out: it finds
-every burst of up to 32 bits, is one C call, and costs a quarter of what parsing a small frame does.
+each compared with what they must be. It is CRC-32 because it is there to find damage (a bug in a
+buffer, a bad memory module, a datagram network's weak checksum); TLS keeps attackers out. CRC-32
+finds every burst of up to 32 bits, is one C call, and costs a quarter of parsing a small frame.
 
 Whatever the bytes are, the answer is a frame that keeps all rules, or FrameError.
 
@@ -182,8 +182,8 @@ class FrameEncoder:
 class FrameSplitter:
     """Finds whole frames in a byte stream; for TCP. Holds at most the one frame that is under way.
 
-    Once it has raised it raises at every call: after wrong bytes nobody knows where a frame
-    begins, and the connection is of no more use.
+    Once it has raised it raises at every call: after wrong bytes it is not known where a frame
+    begins, and the connection is useless.
     """
 
     def __init__(self, limit: int = FRAME_BYTES, codec: Codec = NEWEST) -> None:

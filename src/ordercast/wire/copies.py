@@ -33,9 +33,8 @@ class CopyWanted(Packed, frozen=True, tag="J"):
 
 
 class CopyTold(Packed, frozen=True, tag="Z"):
-    """The answer about the same: the epoch in which the sender is, the last number of the producer
-    in its log or the number that the id has there (0: none), and up to which number ids are
-    settled."""
+    """The answer: the epoch in which the sender is; the last number of the producer in its log, or
+    the number that the id has there (0: none); and the number up to which ids are settled."""
 
     group: Group
     question: Natural

@@ -3,7 +3,7 @@
     magic "ocd" | version u8 | kind u8 | flags u8 | stream u64 | serial u64 | what the kind says
 
 Integers are big-endian. A stream belongs to one site in one epoch; its number is drawn at random.
-Whoever sends a datagram authenticates the header and seals the rest with the stream's key; here
+The sender of a datagram authenticates the header and seals the rest with the stream's key; here
 both are plain. The serial of a piece is its number in the stream, and stays the same when another
 site sends it again. All other datagrams are numbered by their sender.
 """
@@ -42,7 +42,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
 
 
 class PieceRequest(msgspec.Struct, frozen=True, gc=False):
-    """The sender lacks pieces of the stream `of`: so many from each number on."""
+    """The sender lacks pieces of the stream `of`: from each number on, this many."""
 
     stream: int
     serial: int

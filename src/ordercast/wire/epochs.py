@@ -111,12 +111,12 @@ class Fed(Packed, frozen=True, tag="2"):
             streams += len(included)
         if streams > LASTS:
             raise FrameError(f"closed has {streams} streams, at most {LASTS:,}")
-        check_counts(self.counts, "counts")
+        check_counts(self.counts)
         check_sites(self.slow, "slow")
         check_sites(self.awaited, "awaited")
         check_sites(self.silent, "silent")
         check_sites(self.detoured, "detoured")
-        check_features(self.features, "features")
+        check_features(self.features)
 
 
 class Knock(Packed, frozen=True, tag="0"):
@@ -165,7 +165,7 @@ class ClientChange(Packed, frozen=True, tag="q"):
     def check(self) -> None:
         check_change(self.change, self.edits)
         try:
-            subject_named(self.subject, "subject")
+            subject_named(self.subject)
         except ConfigError as error:
             raise FrameError(plain_text(str(error))) from None
 
@@ -193,7 +193,7 @@ class LogReport(Packed, frozen=True, tag="7"):
 
     def check(self) -> None:
         check_part(self.part, self.parts)
-        check_counts(self.counts, "counts")
+        check_counts(self.counts)
         check_included(self.lasts, "lasts")
         for _, group in self.holds:
             check_group(group, "holds")

@@ -1,4 +1,4 @@
-"""What an item of a lane is: it says how much it weighs, and which batch it carries.
+"""Items of a lane: each kind says how much it weighs, and which batch it carries.
 
 An item is the unit that a link numbers, sends again and acknowledges.
 """

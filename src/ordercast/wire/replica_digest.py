@@ -18,8 +18,9 @@ Crc = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 class DigestPoint(Packed, frozen=True):
     """After message `number` of the group in the epoch. `ids`, `results` and `errors` are of the
-    messages since the last boundary: their names, what came of them, and how many of them raised.
-    `state`: a digest of the application's state, at a boundary; 0 for none."""
+    messages since the last boundary: a digest of their names, a digest of their results, and the
+    number of them that raised. `state`: a digest of the application's state, at a boundary; 0 for
+    none."""
 
     epoch: Ordinal
     number: Natural

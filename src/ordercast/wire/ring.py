@@ -1,4 +1,4 @@
-"""What sites say to each other in `ring`, beside offers and answers ([TOM] §4.2.1).
+"""Items of `ring`, besides offers and answers ([TOM] §4.2.1).
 
 All of it goes on the lane UP: a site's numbers reach its successor before the token does.
 """

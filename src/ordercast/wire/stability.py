@@ -1,4 +1,4 @@
-"""What sites say to each other in the rounds of a stability protocol ([STAB] §3 and §4).
+"""Items of the rounds of a stability protocol ([STAB] §3 and §4).
 
 All of it goes on the lane CONTROL. Arrays are by group and go as differences: `base` counts the
 arrays of the same kind that went to the same site before, since either side started; with 0 the

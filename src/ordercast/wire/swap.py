@@ -1,4 +1,4 @@
-"""What sites say to each other in the swap family ([SWAP]), all of it on the lane UP.
+"""Items of the swap family ([SWAP]), all of them on the lane UP.
 
 Requests between two sites (`Swap`, `Count`, `ChainMark`) and answers (`CountValue`, `MarkValue`)
 bear a `number` that goes on through restarts, so that a repeat is recognised. A repeated header is
@@ -43,7 +43,7 @@ class Swap(LaneItem, frozen=True, tag="x"):
 
 
 class Count(SmallItem, frozen=True, tag="y"):
-    """The sender asks its parent for so many places in the count."""
+    """The sender asks its parent for this many consecutive places."""
 
     number: Ordinal
     count: Ordinal
@@ -104,6 +104,6 @@ class Counted(BatchItem, frozen=True, tag="j"):
 
 
 class Reached(SmallItem, frozen=True, tag="e"):
-    """The sender has chained so many batches: their origins may go on."""
+    """The sender has chained this many batches: their origins may go on."""
 
     place: Ordinal

@@ -1,4 +1,4 @@
-"""What sites say to each other in `tom` beside submissions and (body-less) relays.
+"""Items of `tom`, besides submissions and (body-less) relays.
 
 All of it goes on the lane CONTROL. The origin can repeat a bid, and the ordering node a body, so
 nobody needs to remember across a restart that it was sent.

@@ -80,11 +80,11 @@ class Install(Packed, frozen=True, tag="i"):
 Voting: TypeAlias = Vote | Voted | Append | Appended | Install
 
 
-def fitting(records: Sequence[EpochRecord | Entry], most: int = RECORDS) -> int:
+def fitting(records: Sequence[EpochRecord | Entry]) -> int:
     """How many of them, from the first, go into one frame: at least one, if there is one."""
     total = 0
-    for place, record in enumerate(records[:most]):
+    for place, record in enumerate(records[:RECORDS]):
         total += len(_encode(record))
         if total > FEW_BYTES and place:
             return place
-    return min(len(records), most)
+    return min(len(records), RECORDS)

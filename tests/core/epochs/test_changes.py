@@ -1,5 +1,6 @@
 """Planned changes of a domain ([GS] §5.1): what each does, and what it leaves alone."""
 
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -340,7 +341,7 @@ def test_what_a_retired_origin_was_accepted_for_before_is_still_placed() -> None
     """Its link has numbers from before: they count on."""
     world = World(GROUPS, SITES, ["a", "c", "x"])
     for number in range(6):  # placed before it goes
-        world.at(SECOND, lambda n=number: world.submit("z", "alpha", b"%d" % n))  # type: ignore[misc]
+        world.at(SECOND, partial(world.submit, "z", "alpha", b"%d" % number))
 
     def submit_and_retire() -> None:
         world.cut = {frozenset(("z", site)) for site in SITES if site not in "zx"}

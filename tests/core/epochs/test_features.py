@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -112,7 +113,7 @@ def schedule(seed: int, policy: str) -> list[Any]:
     sites = draw.sample(SITES, draw.choice([3, 4, 4]))
     for number, site in enumerate(sites):
         at = begun + number * draw.randint(1, 400) * MILLISECOND
-        world.at(at, lambda site=site: world.upgrade(site, "x"))  # type: ignore[misc]
+        world.at(at, partial(world.upgrade, site, "x"))
         world.at(at + 50 * MILLISECOND, lambda: world.submit("c", "beta", b"m"))
     world.run(begun + 4 * SECOND)
     world.settle()

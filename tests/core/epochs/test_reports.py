@@ -1,6 +1,7 @@
 """Long reports and long ends go in parts; the number of streams that a site sends in is bounded."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,8 +52,8 @@ def run(policy: str, deliver: str, *, loss: float = 0.0, crashes: bool = True) -
     for number in range(80):
         site, at = SITES[number % 5], SECOND + number * 20 * MILLISECOND
         group, to = sorted(GROUPS)[number % 3], lists[number % len(lists)]
-        world.at(at, lambda s=site, g=group: world.submit(s, g, b"x"))  # type: ignore[misc]
-        world.at(at, lambda s=site, t=to: world.submit_to(s, t, b"y"))  # type: ignore[misc]
+        world.at(at, partial(world.submit, site, group, b"x"))
+        world.at(at, partial(world.submit_to, site, to, b"y"))
     for number, edit in enumerate((JoinGroup("beta", "a"), LeaveGroup("alpha", "b"))):
         world.at(
             SECOND + (300 + 600 * number) * MILLISECOND,

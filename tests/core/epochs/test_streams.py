@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def many_changes(policy: str, deliver: str, seed: int, *, calm: bool = False) ->
     for number in range(160):
         site, to = SITES[number % 5], LISTS[number // 3 % len(LISTS)]
         at = SECOND + number * 60 * MILLISECOND
-        world.at(at, lambda s=site, t=to: world.submit_to(s, t, b"y"))  # type: ignore[misc]
+        world.at(at, partial(world.submit_to, site, to, b"y"))
     for number in range(24):
         edit = (JoinGroup if number % 2 == 0 else LeaveGroup)("alpha", "d")
         world.at(
@@ -310,10 +311,10 @@ def test_what_an_excluded_site_had_sent_to_others_is_not_sent_again(
     for number in range(40):
         pair = [("b", "c"), ("c", "d")][number % 2]
         at += MILLISECOND
-        world.at(at, lambda t=pair: world.submit_to("e", t, b"x"))  # type: ignore[misc]
+        world.at(at, partial(world.submit_to, "e", pair, b"x"))
     world.at(at - 20 * MILLISECOND + after * MILLISECOND, lambda: world.partition(["e"]))
     for others in [few for few in LISTS if "e" not in few]:  # so that streams are looked through
-        world.at(at + SECOND, lambda t=others: world.submit_to("a", t, b"y"))  # type: ignore[misc]
+        world.at(at + SECOND, partial(world.submit_to, "a", others, b"y"))
     world.at(at + 2 * SECOND, lambda: world.partition([]))
     world.run(at + 4 * SECOND)
     world.settle()

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ordercast.model.errors import ConfigError
+from ordercast.net.cluster import certificates
 from ordercast.net.cluster.certificates import (
     add_certificates,
     add_client_certificates,
@@ -183,8 +184,11 @@ def test_a_damaged_authority_is_one_line(tmp_path: Path, file: str, line: str) -
         write_certificates("demo", ["a"], tmp_path)
 
 
-def test_an_expired_authority_signs_nothing(tmp_path: Path) -> None:
-    make_authority("demo", tmp_path, days=-1)
+def test_an_expired_authority_signs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "AUTHORITY_DAYS", -1)
+    make_authority("demo", tmp_path)
     with pytest.raises(ConfigError, match=r"ca\.pem: has expired"):
         write_certificates("demo", ["a"], tmp_path)
 

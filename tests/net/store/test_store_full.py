@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_full_store_acknowledges_nothing_and_goes_on_when_there_is_room(
     with caplog.at_level(logging.WARNING, "ordercast.net.store"):
         for seq in range(2, 12):
             box = StoreBox(records=[accepted(seq, size=20_000)], at_ns=1)
-            store.write(box, lambda seq=seq: acknowledged.append(seq))  # type: ignore[misc]
+            store.write(box, partial(acknowledged.append, seq))
         until_failed(store)
         time.sleep(0.3)  # many tries
         assert isinstance(store.failed, sqlite3.OperationalError)

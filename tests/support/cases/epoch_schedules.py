@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ordercast.core.epochs.layout import Layout
 from ordercast.core.epochs.member import Member
@@ -63,18 +64,6 @@ def drawn_world(
         make=make,
     )
 
-    def send(number: int) -> None:
-        member = world.members.get(draw.choice(sorted(world.disks)))
-        if member is None:
-            return
-        payloads = [b"%d %d" % (number, n) for n in range(draw.choice([1, 1, 1, 3]))]
-        home = member.layout.home(member.name)
-        if home is not None and draw.random() < 0.2:
-            some = draw.sample(home.sites, draw.randint(1, min(3, len(home.sites))))
-            world.submit_to(member.name, sorted(some), *payloads)
-        elif member.layout.groups:
-            world.submit(member.name, draw.choice(sorted(member.layout.groups)), *payloads)
-
     def change(number: int) -> None:
         member = world.members.get(draw.choice(sorted(world.disks)))
         if member is None or not member.layout.roster:
@@ -87,26 +76,42 @@ def drawn_world(
                 world.add(edit.site)
         world.ask(member.name, f"change {number}", *edits)
 
-    def cut_off() -> None:
-        side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
-        leading = [site for site, member in world.members.items() if member.manager.leads]
-        world.partition([*leading, *side] if draw.random() < 0.5 else side)
-
     for number in range(draw.randint(20, 100)):
-        world.at(draw.randint(SECOND // 2, 3 * SECOND), lambda n=number: send(n))  # type: ignore[misc]
+        world.at(draw.randint(SECOND // 2, 3 * SECOND), partial(send, draw, world, number))
     for number in range(draw.randint(1, 6)):
         at = draw.randint(SECOND, 5 * SECOND // 2)
-        world.at(at, lambda n=number: change(n))  # type: ignore[misc]
+        world.at(at, partial(change, number))
         for more in range(draw.choice([0, 8])):  # while it is under way
             later = at + draw.randint(0, 20) * MILLISECOND
-            world.at(later, lambda n=1000 + 100 * number + more: send(n))  # type: ignore[misc]
+            world.at(later, partial(send, draw, world, 1000 + 100 * number + more))
     for _ in range(draw.choice([0, 0, 1, 3])):
         at = draw.randint(SECOND, 5 * SECOND // 2)
-        world.at(at, cut_off)
+        world.at(at, lambda: cut_off(draw, world, 0.5))
         world.at(at + draw.randint(20, 1_200) * MILLISECOND, lambda: world.partition([]))
     if seed % 3 == 0 and seed >= VOTERS_FROM:
         _change_voters(world, random.Random(seed * 11 + 5))
     return world
+
+
+def send(draw: random.Random, world: World, number: int) -> None:
+    """One to three messages, from some site to one of its groups or to some sites."""
+    member = world.members.get(draw.choice(sorted(world.disks)))
+    if member is None:
+        return
+    payloads = [b"%d %d" % (number, n) for n in range(draw.choice([1, 1, 1, 3]))]
+    home = member.layout.home(member.name)
+    if home is not None and draw.random() < 0.2:
+        some = draw.sample(home.sites, draw.randint(1, min(3, len(home.sites))))
+        world.submit_to(member.name, sorted(some), *payloads)
+    elif member.layout.groups:
+        world.submit(member.name, draw.choice(sorted(member.layout.groups)), *payloads)
+
+
+def cut_off(draw: random.Random, world: World, with_leaders: float) -> None:
+    """Some sites are cut off from the others: with this probability the leaders among them."""
+    side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
+    leading = [site for site, member in world.members.items() if member.manager.leads]
+    world.partition([*leading, *side] if draw.random() < with_leaders else side)
 
 
 def _change_voters(world: World, draw: random.Random) -> None:
@@ -121,7 +126,7 @@ def _change_voters(world: World, draw: random.Random) -> None:
             world.ask(member.name, f"voters {number}", edit)
 
     for number in range(draw.randint(1, 4)):
-        world.at(draw.randint(SECOND, 3 * SECOND), lambda n=number: change(n))  # type: ignore[misc]
+        world.at(draw.randint(SECOND, 3 * SECOND), partial(change, number))
 
 
 def draw_edit(draw: random.Random, layout: Layout, number: int, protocols: Sequence[str]) -> Edit:

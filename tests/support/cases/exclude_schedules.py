@@ -3,11 +3,12 @@ applications lag, while messages flow; then calm, in which all must have returne
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ordercast.core.epochs.member import Member
 from ordercast.model.epochs import RetireSite
 from ordercast.model.options import MILLISECOND, SECOND, Limits
-from support.cases.epoch_schedules import ON_TREES, draw_edit
+from support.cases.epoch_schedules import ON_TREES, cut_off, draw_edit, send
 from support.worlds.epochs import World
 
 LITTLE = 3_000  # bytes kept for absent sites: some ten batches
@@ -54,23 +55,23 @@ def drawn_world(
     _sends(draw, world)
     for _ in range(draw.choice([0, 1, 2, 4])):
         site, away = draw.choice(sites), draw.choice([20, 400, 1_500]) * MILLISECOND
-        world.at(draw.randint(SECOND, 4 * SECOND), lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+        world.at(draw.randint(SECOND, 4 * SECOND), partial(_crash, world, site, away))
     if draw.random() < 0.3:  # all at once
         together = draw.sample(sites, draw.randint(2, len(sites)))
         at = draw.randint(SECOND, 4 * SECOND)
         for site in together:
             away = draw.randint(1, 1_500) * MILLISECOND
-            world.at(at, lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+            world.at(at, partial(_crash, world, site, away))
     if draw.random() < 0.3:
         site = draw.choice([s for s in sites if s not in world.first.voters] or sites)
         world.at(draw.randint(SECOND, 4 * SECOND), lambda: _lose(world, site))
     for _ in range(draw.choice([0, 0, 1, 3])):
         at = draw.randint(SECOND, 4 * SECOND)
-        world.at(at, lambda: _cut_off(draw, world))
+        world.at(at, lambda: _split(draw, world))
         world.at(at + draw.randint(20, 1_500) * MILLISECOND, lambda: world.partition([]))
     for number in range(draw.choice([0, 0, 2])):
         at = draw.randint(SECOND, 4 * SECOND)
-        world.at(at, lambda n=number: _change(draw, world, n, protocols))  # type: ignore[misc]
+        world.at(at, partial(_change, draw, world, number, protocols))
     if seed % 5 == 4:
         _lag(random.Random(seed * 17 + 7), world)
     return world
@@ -118,12 +119,12 @@ def hard_world(
     _sends(draw, world)
     for _ in range(draw.randint(1, 3)):
         at = draw.randint(SECOND, 4 * SECOND)
-        trouble = draw.choice([_cut_off, _flap, _one_way, _tangle])
-        world.at(at, lambda t=trouble: t(draw, world))  # type: ignore[misc]
+        trouble = draw.choice([_split, _flap, _one_way, _tangle])
+        world.at(at, partial(trouble, draw, world))
         world.at(at + draw.randint(300, 1_500) * MILLISECOND, lambda: _heal(world))
     for _ in range(draw.choice([0, 1, 3])):
         site, away = draw.choice(sites), draw.choice([5, 300, 1_500]) * MILLISECOND
-        world.at(draw.randint(SECOND, 5 * SECOND), lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+        world.at(draw.randint(SECOND, 5 * SECOND), partial(_crash, world, site, away))
     mortal = [site for site in sites if site not in world.first.voters]
     if mortal and draw.random() < 0.3:
         site = draw.choice(mortal)
@@ -159,12 +160,12 @@ def small_world(seed: int, groups: Mapping[str, Sequence[str]] | None = None) ->
         what = draw.random()
         if what < 0.2 and not loses:
             loses = True
-            world.at(at, lambda s=site: _lose(world, s))  # type: ignore[misc]
+            world.at(at, partial(_lose, world, site))
         elif what < 0.6:
             away = draw.choice([5, 50, 400]) * MILLISECOND
-            world.at(at, lambda s=site, a=away: _crash(world, s, a))  # type: ignore[misc]
+            world.at(at, partial(_crash, world, site, away))
         else:
-            world.at(at, lambda: _cut_off(draw, world))
+            world.at(at, lambda: _split(draw, world))
             world.at(at + draw.randint(50, 600) * MILLISECOND, lambda: world.partition([]))
     return world
 
@@ -174,20 +175,24 @@ def _lag(draw: random.Random, world: World) -> None:
     part in a flush, as soon as it begins."""
     for _ in range(draw.randint(1, 3)):
         site, at = draw.choice(sorted(world.disks)), draw.randint(SECOND, 4 * SECOND)
-        world.at(at, lambda s=site: world.hold(s, held=True))  # type: ignore[misc]
+        world.at(at, partial(world.hold, site, held=True))
         later = at + draw.choice([30, 300, 2_000]) * MILLISECOND
-        world.at(min(later, 5 * SECOND), lambda s=site: world.hold(s, held=False))  # type: ignore[misc]
+        world.at(min(later, 5 * SECOND), partial(world.hold, site, held=False))
 
     def look(at: int) -> None:
         for site, member in list(world.members.items()):
             if member.layout.flushing is not None and draw.random() < 0.2:
                 world.hold(site, held=True)
                 later = world.now + draw.choice([5, 100]) * MILLISECOND
-                world.at(later, lambda s=site: world.hold(s, held=False))  # type: ignore[misc]
+                world.at(later, partial(world.hold, site, held=False))
         if at < 5 * SECOND:
             world.at(at + 10 * MILLISECOND, lambda: look(at + 10 * MILLISECOND))
 
     world.at(SECOND, lambda: look(SECOND))
+
+
+def _split(draw: random.Random, world: World) -> None:
+    cut_off(draw, world, 0.4)
 
 
 def _heal(world: World) -> None:
@@ -242,25 +247,13 @@ def _go_for_good(world: World, site: str) -> None:
 
 
 def _sends(draw: random.Random, world: World) -> None:
-    def send(number: int) -> None:
-        member = world.members.get(draw.choice(sorted(world.disks)))
-        if member is None:
-            return
-        payloads = [b"%d %d" % (number, n) for n in range(draw.choice([1, 1, 1, 3]))]
-        home = member.layout.home(member.name)
-        if home is not None and draw.random() < 0.2:
-            some = draw.sample(home.sites, draw.randint(1, min(3, len(home.sites))))
-            world.submit_to(member.name, sorted(some), *payloads)
-        elif member.layout.groups:
-            world.submit(member.name, draw.choice(sorted(member.layout.groups)), *payloads)
-
     for number in range(draw.randint(30, 150)):
-        world.at(draw.randint(SECOND // 2, 5 * SECOND), lambda n=number: send(n))  # type: ignore[misc]
+        world.at(draw.randint(SECOND // 2, 5 * SECOND), partial(send, draw, world, number))
     for burst in range(draw.choice([0, 3])):
         at = draw.randint(SECOND, 4 * SECOND)
         for more in range(20):
             number = 1000 + 100 * burst + more
-            world.at(at + draw.randint(0, 20) * MILLISECOND, lambda n=number: send(n))  # type: ignore[misc]
+            world.at(at + draw.randint(0, 20) * MILLISECOND, partial(send, draw, world, number))
 
 
 def _crash(world: World, site: str, away: int) -> None:
@@ -271,12 +264,6 @@ def _crash(world: World, site: str, away: int) -> None:
 def _lose(world: World, site: str) -> None:
     if site in world.members and world.members[site].flush.takes_part():
         world.lose(site)
-
-
-def _cut_off(draw: random.Random, world: World) -> None:
-    side = draw.sample(sorted(world.disks), draw.randint(1, len(world.disks) // 2))
-    leading = [site for site, member in world.members.items() if member.manager.leads]
-    world.partition([*leading, *side] if draw.random() < 0.4 else side)
 
 
 def _change(draw: random.Random, world: World, number: int, protocols: Sequence[str]) -> None:

@@ -120,8 +120,8 @@ class _Packed(Reservation):
 
 
 class PlaceInLine:
-    """A place in line for so many messages and bytes. Once `granted`, the room is the holder's
-    until it leaves the line."""
+    """A place in line, with the messages and bytes that wait for room. Once `granted`, the room is
+    the holder's until it leaves the line."""
 
     __slots__ = ("granted", "messages", "size")
 

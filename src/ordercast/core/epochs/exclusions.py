@@ -35,8 +35,8 @@ Returning: TypeAlias = tuple[Site, int, int]
 _STALLED = 4  # times the timeout of a silent site, without progress
 _APART = 2  # times the same, before a site that was apart, slow or stuck is let back at first
 _CALM = 10  # times the same, between the first two returns of a site without its store
-# Of the same: the part that the first pause takes after a flush that a present site has asked for,
-# so that some restarts at once are only that; and how often the longest such pause takes it.
+# The pauses after a flush that a present site has asked for: the first is the timeout divided by
+# `_AGAIN_PART`, so that a few restarts at once cost little; the longest is `_AGAIN_MOST` timeouts.
 _AGAIN_PART, _AGAIN_MOST = 64, 64
 
 

@@ -445,7 +445,7 @@ class Flusher:
         return unplaced
 
     def unpark(self) -> list[Batch]:
-        """The batches that waited for absent sites, without those that the past has by now."""
+        """The batches that waited for absent sites, without batches that the past has by now."""
         waited, self.parked = self.parked, []
         return not_in_the_past(self._member, waited)
 

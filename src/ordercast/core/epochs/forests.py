@@ -41,8 +41,8 @@ class Edits:
 
 class Before:
     """The forests of the closed epochs, as one. A change leaves nearly all sites and groups as they
-    are, so tables are shared, and only what differs is looked at. Who edits the groups tells what
-    differs (`tell`). Otherwise tables are compared by reference, block by block."""
+    are, so tables are shared, and only what differs is looked at. The caller that edits the groups
+    tells the difference (`tell`). Otherwise tables are compared by reference, block by block."""
 
     def __init__(self, closed: Iterable[Domain] = ()) -> None:
         self.parent: Mapping[Site, Site | None] = {}
@@ -474,7 +474,7 @@ def _grown(
 
 
 def _has_memberships(table: GroupTable, least: int) -> bool:
-    """Whether the sizes of all groups together are at least so much; few are counted."""
+    """Whether the sizes of all groups together reach a limit; counting stops there."""
     return any(total >= least for total in accumulate(map(len, table.groups.values()), initial=0))
 
 

@@ -96,8 +96,8 @@ def senders_in(layout: Layout, epoch: int) -> Senders | None:
 
 
 def needed_for(edits: Iterable[Edit]) -> list[tuple[str, Group]]:
-    """The grants that a change needs. Who may send to a group may be a producer there. What
-    concerns no one group needs all of them."""
+    """The grants that a change needs. Who may send to a group may be a producer there. An edit of
+    no single group needs a grant for all groups."""
     return [
         (SEND, edit.group)
         if isinstance(edit, AddProducer)

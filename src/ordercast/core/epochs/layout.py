@@ -12,8 +12,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from ordercast.core.epochs.chain import START, UNKNOWN
-from ordercast.core.order.registry import protocol_named
-from ordercast.core.order.requirements import require_fit
+from ordercast.core.order.registry import protocol_named, require_fit
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest, under_one_root
 from ordercast.forest.star import build_star

@@ -80,7 +80,7 @@ def agree(
         if last_number(placed) <= counts.get((tail.epoch, placed.batch.group), 0)
     ]
     past = in_order([*within, *_chosen(tail.epoch, counts, fetched)])
-    # What has no positions was not shown, so it need not be the same.
+    # A batch without positions was not shown to anybody, so it may differ.
     had, has = _shown(tail.log, tail.marks), _shown(past, tail.marks)
     same = 0
     while same < min(len(has), len(had)) and has[same].key == had[same].key:

@@ -111,7 +111,7 @@ class Manager:
         layout = self._member.layout
         subject = ClientSubject(SITE, peer)
         if isinstance(frame, ClientChange):
-            subject = subject_named(frame.subject, "subject")
+            subject = subject_named(frame.subject)
         # If there is no room, sites ask again.
         room = len(self._wanted) < RECORDS or frame.change in self._wanted
         if self.leads and room and frame.change not in layout.outcomes:
@@ -179,7 +179,7 @@ class Manager:
         return self._silences.named() if self.leads else []
 
     def lasting(self, now: int) -> list[Pair]:
-        """Those of them that no third site will join, by the manager's judgement."""
+        """The pairs that no third site will join, by the manager's judgement."""
         return [two for two, _ in self._silences.lasting(now)] if self.leads else []
 
     def missing(self, change: str) -> list[Site] | None:
@@ -286,7 +286,7 @@ class Manager:
         self._member.say(site, feed)
 
     def _chain_at(self, count: int) -> bytes:
-        """The hash of so many records, if this site knows that they are committed."""
+        """The hash of the first `count` records, if this site knows that they are committed."""
         raft, layout = self._raft, self._member.layout
         if count == layout.count:
             return layout.chain

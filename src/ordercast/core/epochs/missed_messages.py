@@ -81,7 +81,7 @@ class Missed:
 
     def keep_past(self, tail: Tail, counts: Counted, log: Sequence[tuple[int, Placed]]) -> None:
         """Keep the past that this site missed itself. If the end of a group's past was lost with
-        stores, nothing of the group is kept, so that nobody asks for the rest."""
+        stores, nothing of the group is kept: otherwise a site would ask for the rest."""
         whole = dict.fromkeys(reached(tail, counts, log))
         self.keep(whole, log)
         for epoch, group in counts:

@@ -81,8 +81,8 @@ def _left(
     place: Place,
     members: Iterable[Site],
 ) -> tuple[int, Site]:
-    """The most that a member has of a past that was chosen without it, and which member. "": no
-    member that returns was in that epoch."""
+    """The highest count that a member has of a past that was chosen without it, and that member.
+    "": no member that returns was in that epoch."""
     having = [
         (reached[site].get(place, 0), site)
         for site in sorted(members)
@@ -164,7 +164,7 @@ def _tells(
         return False  # its past was chosen before
     if group in layout.frozen:
         return layout.frozen[group][0] == epoch and site in layout.frozen[group][1]
-    # An implicit group whose members were all absent: nobody else knows of it.
+    # An implicit group whose members were all absent: no other site knows of it.
     return site in members and not any(s in layout.counted.get(epoch, ()) for s in members)
 
 

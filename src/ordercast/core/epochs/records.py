@@ -75,8 +75,8 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="Y"):
 
 
 def unasked(tail: Tail) -> Confirmed:
-    """The record of a site that was let back without confirming. The site keeps what it has
-    delivered, and delivers no more of its log."""
+    """The record of a site that was let back without confirming. The site keeps its deliveries, and
+    delivers nothing more of its log."""
     counts, position = dict[Group, int](), tail.position
     for placed, taken in zip(tail.log, positions_in(tail.log, tail.marks), strict=True):
         position += taken
@@ -157,7 +157,7 @@ class EpochOpened(msgspec.Struct, frozen=True, array_like=True):
     protocol: str
     builder: str
     groups: tuple[Group, ...]  # those of this site
-    joined: tuple[Group, ...]  # those of them that it was not in before
+    joined: tuple[Group, ...]  # the ones that it was not in before
     members: tuple[tuple[Group, tuple[Site, ...]], ...]  # of all groups of the domain
     after: tuple[int, ...]  # the epochs that were closed for it
     arrived: tuple[tuple[Group, tuple[Site, ...]], ...] = ()  # joiners of groups that went on
@@ -214,7 +214,7 @@ def epoch_opened(site: _Opening, before: Layout, domain: Domain) -> EpochOpened:
         fresh = (*fresh, site.name)
     known = living(before.groups, dict.fromkeys(fresh, 0))
     groups = tuple(structure.groups_at(site.name))
-    # There may be very many groups. Skip those whose members are the same tuple object as before.
+    # There may be very many groups. Skip groups whose members are the same tuple object as before.
     now = tuple(structure.groups.items())
     were = map(known.get, structure.groups)
     other = {group: was for (group, s), was in zip(now, were, strict=True) if was is not s}

@@ -1,8 +1,8 @@
 """Slow members (`slow_member = "exclude"`): a site's own messages wait for them for too long.
 
-A message that is not stable waits for some sites (`holders`). When the oldest one has been the same
-for several times the timeout of a silent site, these sites are named to the manager, which excludes
-one such site at a time.
+A message that is not stable waits for some sites (`holders`). If the oldest one stays the same for
+several timeouts of a silent site, these sites are named to the manager, which excludes one of them
+at a time.
 """
 
 from typing import Protocol, TypeAlias

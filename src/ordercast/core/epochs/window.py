@@ -61,8 +61,8 @@ class Window:
         self._look_at = FEW  # search them for old ones when there are more than this
 
     def ended(self, engine: Engine, included: Mapping[Group, int]) -> None:
-        """The engine's epoch is gone. Messages that were stable and that no epoch includes were
-        lost with all stores that had them. Their seqs are not given again."""
+        """The engine's epoch is gone. Stable messages that no epoch includes were lost with all
+        stores that had them. Their seqs are not given again."""
         for group, seq in engine.own.stable_seqs().items():
             if seq > max(included.get(group, 0), self.given.get(group, 0)):
                 self.given[group] = seq

@@ -23,7 +23,8 @@ from ordercast.wire.tom import MessageName
 
 class ArrowCounting(Unmarked):
     """State: the arrow; numbers of messages issued here that wait for a successor (the first sink
-    begins with 0, the number of nobody); successors that wait for the number of such a message."""
+    begins with 0, which is no message's number); successors that wait for the number of such a
+    message."""
 
     def __init__(self, site: Site, link: Site) -> None:
         self.site = site

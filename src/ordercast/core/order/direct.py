@@ -1,4 +1,4 @@
-"""What protocols without a tree have in common: the log of a site, and what survives a restart.
+"""The base of protocols without a tree: the log of a site, and the state that survives a restart.
 
 Batches pass the members of their group in key order, and a batch takes the next number of its
 group. The number is the same at every member, because each member logs all batches of the group.

@@ -5,11 +5,11 @@ below with its own, and issues them as one request of `arrow` among the sites of
 of that request is its last message; the request carries its first message.
 
 The core is the root of the forest's tree and the root's children. This star costs one hop more than
-a single root, but there is no root that all requests must pass: while only one subtree sends, its
-requests do not leave it. `hybrid:N` has a core of the N sites nearest to the root instead (by
-depth, then by name). With N = 1 all requests go to the root, as in `combining`; with N = all sites
-the arrow is everywhere. All sites of an epoch must have the same core, so its size is part of the
-protocol's name, which the records of the voters' log tell.
+a single root. But no request must pass a root: while only one subtree sends, its requests do not
+leave it. `hybrid:N` has a core of the N sites nearest to the root instead (by depth, then by name).
+With N = 1 all requests go to the root, as in `combining`; with N = all sites the arrow is
+everywhere. All sites of an epoch must have the same core, so its size is part of the protocol's
+name, which the records of the voters' log tell.
 
 `hybrid:N:M` has arrow groups of at most M sites below the core, each in place of one node of the
 combining tree (`GroupSwap`). A group of one site is such a node.
@@ -86,7 +86,7 @@ class HybridSwap(Uncounted):
 
 class Hybrid(Reduction):
     """`core`: the number of sites of the core; 0: the root and its children. `group`: the most
-    sites of a group below a core of so many sites."""
+    sites of a group below a core of `core` sites."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What an ordering object offers, and what it asks of the site around it.
+"""The interface of an ordering object, and its demands on the site around it.
 
 The site hands an ordering object its own submissions and, in FIFO order per peer, the items that
 peers' ordering objects sent. The object gives every batch its place, an order key that is the same

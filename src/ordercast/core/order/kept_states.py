@@ -1,4 +1,5 @@
-"""What the ordering objects keep in a checkpoint, and what they need to go on after a restart.
+"""The states of the ordering objects in a checkpoint, with all that they need to go on after a
+restart.
 
 Each class belongs to the protocol whose name it bears. They are data, apart from the code that uses
 them, because that code can be compiled and these cannot.

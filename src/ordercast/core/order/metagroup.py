@@ -1,11 +1,11 @@
 """`metagroup`: message passing between metagroups (Jia, as told in [TOM] §4.2.2; errata OTHER-4).
 
 Sites in exactly the same groups form a metagroup, which is one node of the tree. One of them is its
-delegate. A message goes to the delegate of the group's primary metagroup. A delegate merges what it
-places with what its parent delegate hands it into one order. It passes messages on to the child
-delegates at or below which there are members, and to the sites of its own metagroup if they are
-members: either all of them are or none, except with listed sites. Only delegates receive from
-delegates.
+delegate. A message goes to the delegate of the group's primary metagroup. A delegate merges the
+batches that it places with the batches from its parent delegate into one order. It passes messages
+on to the child delegates at or below which there are members, and to the sites of its own metagroup
+if they are members: either all of them are or none, except with listed sites. Only delegates
+receive from delegates.
 
 On the forest of `forest.metagroups` the other sites of a metagroup are children of their delegate.
 There this is the message passing protocol of [GS]; links are FIFO, so sites see the order of their

@@ -4,24 +4,27 @@ A name is a key of `PROTOCOLS`; or `hybrid:N`, where N is the size of the core; 
 where M is the size of the arrow groups below it.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
 from ordercast.core.order.arrow import Arrow
 from ordercast.core.order.arrow_counting import CountingArrow
-from ordercast.core.order.centralized import Centralized
+from ordercast.core.order.centralized import Centralized, require_centre
 from ordercast.core.order.combining import Combining
 from ordercast.core.order.combining_counting import CountingCombining
 from ordercast.core.order.hybrid import MOST_SITES, Hybrid, sizes_in
 from ordercast.core.order.interface import ProtocolInfo, Registry
-from ordercast.core.order.metagroup import Metagroup
+from ordercast.core.order.metagroup import Metagroup, require_delegates
 from ordercast.core.order.propagation import Propagation
 from ordercast.core.order.ring import Ring
 from ordercast.core.order.symmetric import Symmetric
-from ordercast.core.order.tom import Tom
+from ordercast.core.order.tom import Tom, require_prefix
 from ordercast.core.order.two_phase import TwoPhase
+from ordercast.core.structure import Structure
 from ordercast.forest.given_tree import GIVEN
 from ordercast.model.errors import ConfigError
+from ordercast.model.groups import Site
 from ordercast.model.names import nearest
 
 PROTOCOLS: Registry = {
@@ -74,6 +77,18 @@ def builder_for(protocol: str, builder: str) -> str:
     info = protocol_named(protocol)
     fit = info.builders
     return builder if not fit or builder in fit or (builder == GIVEN and info.given) else fit[0]
+
+
+def require_fit(protocol: str, structure: Structure, sites: Iterable[Site]) -> None:
+    """Raise ConfigError unless the protocol runs on the structure at all these sites. This is asked
+    before an epoch is opened: its objects would refuse the structure only when they are made."""
+    if protocol == "metagroup":
+        for site in sites:
+            require_delegates(structure, site)
+    elif protocol in ("tom", "centralized"):
+        require = require_prefix if protocol == "tom" else require_centre
+        for group in structure.groups:
+            require(structure, group)
 
 
 def is_protocol(name: str) -> bool:

@@ -171,8 +171,8 @@ class Ring(Domainwide):
             self._answer(batch, number)
 
     def _tell(self, site: Site, number: int, batch: Batch) -> None:
-        """Send a number to a site. A batch without its body is final: its members have let it pass,
-        and need it no more."""
+        """Send a number to a site. A batch without its body is final: its members have passed it
+        and need it no longer."""
         if site not in self.members(batch):
             self.environment.send(site, UP, Header(number))
         elif batch.body:

@@ -72,7 +72,10 @@ class Symmetric(Domainwide):
         self._clock = 0
         self._durable = 0  # after a restart no clock up to this one is given
         self._heard: dict[Site, int] = {peer: 0 for peer in self._domain if peer != site}
-        self._least: Timestamp = (0, "")  # of those heard: the same until this peer is heard again
+        self._least: Timestamp = (
+            0,
+            "",
+        )  # of these; the same until this peer is heard again
         self._told: dict[Site, int] = {}  # the last clock sent to a peer
         self._asked: dict[Site, Timestamp] = {}  # what a peer was asked to exceed, and has not yet
         self._heap: list[tuple[Timestamp, Batch]] = []

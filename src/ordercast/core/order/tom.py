@@ -5,8 +5,9 @@ the longest common prefix of the *receivers'* labels (TOM-2). A bid, which is th
 goes from hop to hop by labels to the ordering node (TOM-1). Hops forward it at once, in one frame
 with whatever else goes the same way (TOM-7). When the ordering node has bid and body it places the
 batch, the batches of one origin in order. The final header travels down the label tree, FIFO, into
-the subtrees that hold receivers. Each site merges what it places with what comes down, as in [GS]:
-that makes the order total (TOM-3; as the paper prints it, final headers are multicast directly).
+the subtrees that hold receivers. Each site merges the batches that it places with the batches that
+come down, as in [GS]: that makes the order total (TOM-3; as the paper prints it, final headers are
+multicast directly).
 
 A receiver logs a batch when it has header and body, and never logs past a header whose body is
 missing (TOM-4). It forwards headers without waiting for bodies. A site fetches a missing body from
@@ -74,7 +75,8 @@ class _Head:
 
 
 class Tom(Propagation):
-    """State beside that of message passing: bids and bodies that came early; heads in key order."""
+    """State besides the state of message passing: bids and bodies that came early; heads in key
+    order."""
 
     states = (OrderingState, TomState)
 

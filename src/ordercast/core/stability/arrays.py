@@ -63,9 +63,9 @@ def changes_between(old: LogArray, new: LogArray) -> Iterable[Group] | None:
 
 class LogCounts:
     """Arrays by group, with both counts of a site (log and settled prefix), and the name of the
-    member that is furthest behind. A site's array does not name groups that the site is no member
-    of, so the site holds up nobody there. Every member adds itself once, so an entry shows whether
-    all members are in it; an entry without all of them counts for nothing.
+    member that is furthest behind. A site's array does not name groups of other sites, so the site
+    delays nothing there. Every member adds itself once, so an entry shows whether all members are
+    in it; an entry without all of them counts for nothing.
 
     State: the arrays whose least was last asked for, and that least."""
 

@@ -15,8 +15,8 @@ from functools import partial
 
 from ordercast.core.stability.arrays import LogArray, changes_between
 from ordercast.core.stability.interface import MakeStability, TrackingProgress
-from ordercast.core.stability.manners import Manner
 from ordercast.core.stability.paths import paths_of
+from ordercast.core.stability.protocols import Manner
 from ordercast.core.stability.seat import Seat
 from ordercast.core.stability.trigger import Trigger
 from ordercast.core.structure import Structure

@@ -27,7 +27,7 @@ class TrackingProgress:
     unstable: int  # messages in the log here that are not final
     rounds: int  # rounds that have ended since the site started in this epoch
     round_ns: int  # how long a round takes, as seen from here
-    limit: int  # so many unstable messages call for a round; 0: there are no rounds
+    limit: int  # unstable messages that call for a round; 0: there are no rounds
     to_final_ns: int  # from log to final: the last message that was measured
     slowest_to_final_ns: int  # the slowest message that was measured
     measured: int  # how many messages were measured

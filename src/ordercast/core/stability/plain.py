@@ -236,7 +236,7 @@ class Plain:
                 self.send(peer, report)
 
     def _reports(self, groups: Sequence[Group]) -> Iterator[DurableCounts]:
-        """Reports of these groups: one has only so many."""
+        """Reports of these groups: the groups in one report are limited."""
         for first in range(0, len(groups), VECTOR_ENTRIES):
             some = groups[first : first + VECTOR_ENTRIES]
             yield DurableCounts(tuple((group, *self._mine[group]) for group in some))

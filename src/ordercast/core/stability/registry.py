@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from ordercast.core.stability.by_rounds import by_rounds
 from ordercast.core.stability.interface import StabilityInfo
-from ordercast.core.stability.manners import MANNERS
 from ordercast.core.stability.plain import Plain
+from ordercast.core.stability.protocols import MANNERS
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest
 

@@ -1,4 +1,5 @@
-"""Rounds of a stability protocol: messages, who stands where, a member's part ([STAB] §2 to §4).
+"""Rounds of a stability protocol: messages, the places of members, a member's part ([STAB] §2 to
+§4).
 
 A round collects the arrays of all members and tells every member the least: what is stable. Every
 message has the number of its round. A member takes part in the newest round that it has heard of,

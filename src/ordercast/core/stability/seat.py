@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ordercast.core.stability.arrays import LogArray, LogCounts, Traced, changes_between
-from ordercast.core.stability.manners import Manner
+from ordercast.core.stability.protocols import Manner
 from ordercast.core.stability.rounds import (
     AckMessage,
     InfoMessage,

@@ -57,9 +57,7 @@ class Trigger:
 
     def _choose(self) -> None:
         if self._measured and self._fixed is None:
-            messages, took = self._sending
-            meanwhile = -(-messages * self._round // took)
-            self.limit = best_limit(self.buffer, meanwhile, self._stable, self._asked)
+            self.limit = best_limit(self.buffer, self.meanwhile, self._stable, self._asked)
 
     def due(self, held: int, oldest: int, now: int) -> bool:
         """Whether a round should begin. `held` messages are not stable; the first of them was sent

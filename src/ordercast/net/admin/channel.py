@@ -3,8 +3,7 @@
 A `Channel` stands between a TCP connection and the `Wire` of its frames. Its guard is TLS with
 certificates on both sides, or, within one machine, the proof that both ends know the cluster's
 secret. No frame passes before the guard is content, and what a stranger may send until then is
-bounded. Whoever dials learns nothing of the frames that follow, and says nothing, before the other
-end has shown who it is.
+bounded. A client that dials reads and sends no frame before the other end has shown who it is.
 """
 
 import asyncio

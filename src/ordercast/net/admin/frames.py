@@ -144,8 +144,8 @@ class Change(Packed, frozen=True, tag=9):
 
 
 class DigestRequest(Packed, frozen=True, tag=10):
-    """A replica tells how far it is, if it is anywhere, and what it finds wrong. The answer has
-    what the other members told last (MessagePack)."""
+    """A replica tells its position, if it has one, and what it finds wrong. The answer has what the
+    other members told last (MessagePack)."""
 
     id: Ordinal
     group: Name
@@ -443,8 +443,8 @@ class RangeEnd(Packed, frozen=True, tag=14):
 
 
 class Answer(Packed, frozen=True, tag=6):
-    """To a StatusRequest (JSON), a DigestRequest, a ReaderReset (the position, JSON), or a request
-    that says itself what its answer is; to others it is empty."""
+    """The answer to a StatusRequest (JSON), a DigestRequest, a ReaderReset (the position, JSON), or
+    a request whose docstring names its answer; to others it is empty."""
 
     id: int
     body: bytes
@@ -631,7 +631,7 @@ class Wire(asyncio.Protocol):
         return self._size + (self.transport.get_write_buffer_size() if self.transport else 0)
 
     def pause(self, seconds: float) -> None:
-        """Read nothing more for so long. What has been read already is still handled."""
+        """Read nothing more for this time. What has been read already is still handled."""
         if self._paused is None and not self.closed and self.transport is not None:
             self.transport.pause_reading()
             self._paused = self._loop.call_later(seconds, self._go_on)

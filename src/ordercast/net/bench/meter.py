@@ -1,4 +1,5 @@
-"""What one member of a benchmark sends and measures; the same for every system that is compared.
+"""The sending and measuring of one member of a benchmark; the same for every system that is
+compared.
 
 Payloads come from a pool of random ones, so that making them costs next to nothing. Some carry the
 time at which they were sent: all on this machine read the same monotonic clock. A member hashes
@@ -14,7 +15,7 @@ from zlib import crc32
 
 POOL = 4_096  # payloads
 STAMP_BYTES = 8
-SAMPLE_EVERY = 64  # messages, of those sent one by one as fast as possible
+SAMPLE_EVERY = 64  # of the messages sent one by one as fast as possible
 MOST_SAMPLES = 200_000
 
 

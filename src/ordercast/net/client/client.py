@@ -1,8 +1,8 @@
 """`connect`: the methods of a node, on a daemon that is reached over its socket or an address.
 
 A client keeps what it sends until the daemon has it durably. After a broken connection, or a
-restart of the daemon, the client connects again, repeats under the same numbers what was not
-accepted (so nothing is sent twice), and goes on reading at the next position.
+restart of the daemon, the client connects again. It repeats messages that were not accepted under
+the same numbers (so nothing is sent twice), and goes on reading at the next position.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, overload
 
 import msgspec
@@ -218,12 +217,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         left = ""
         try:
             async with asyncio.timeout(self._flush_s):
@@ -544,9 +538,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def reset_reader(self, reader: str, position: int | None = None) -> int:
         """Let a named reader go on with this position (0: the first that is kept); without one,
         behind all that was delivered. Followers lose their turn. Returns the position when it is
-        durable. Whoever may read all of the reader's groups may let it go forward while nobody
-        follows; all else is for operators. Raises ConfigError (no such reader, a position that is
-        not delivered), NotGranted, Away, or Error (the client is closed)."""
+        durable. A client that may read all of the reader's groups may move it forward while it has
+        no follower; everything else is for operators. Raises ConfigError (no such reader, a
+        position that is not delivered), NotGranted, Away, or Error (the client is closed)."""
         return await self._named.reset(reader, position)
 
     async def remove_reader(self, reader: str) -> None:
@@ -676,8 +670,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._link.send(frame)
 
     def _may_use(self, site: Site) -> bool:
-        """Another site than before is not used while what the one before has not answered is
-        waited for: nobody but that site knows whether it was accepted."""
+        """Do not use another site while requests at the last site have no answer and are waited
+        for: only that site knows whether it has accepted them."""
         if self.site in ("", site):
             return True
         return not (self._waits and self._outgoing.unanswered)

@@ -263,7 +263,7 @@ class NamedClientDeliveries(ClientReader[StreamItem]):
 
 
 def _without_parts(item: tuple[int, int, Placed, int]) -> tuple[int, int, Placed, int]:
-    """A batch that was cut, with no parts of requests: who asks for them gets an error."""
+    """A batch that was cut, without its parts of requests: asking for them raises an error."""
     position, epoch, placed, attempt = item
     batch = placed.batch
     if batch.requests is None or sum(n for _, n in batch.requests.numbers) == batch.count:

@@ -48,8 +48,8 @@ class SendLimits(NamedTuple):
 
 
 class _Quick:
-    """A request that small messages of this turn may join without being looked at one by one: so
-    many, of so many bytes. What they take is counted when `ClientOutgoing.count_joined` ends it."""
+    """A request that small messages of this turn may join unchecked, up to a number of messages and
+    of bytes. What they take is counted when `ClientOutgoing.count_joined` ends it."""
 
     __slots__ = ("append", "group", "index", "last", "left", "room", "sent")
 

@@ -70,7 +70,8 @@ class ClientSubscription:
         return Subscribe(self.number, self.next, self.observe, self._attempt)
 
     def lost(self) -> None:
-        """The connection broke. What is here stays: nobody else reads for this application."""
+        """The connection broke. Batches that are here stay: no other client reads for this
+        application."""
 
     def _follows(self, position: int) -> bool:
         """Whether a batch at this position comes next."""

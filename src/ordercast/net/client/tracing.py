@@ -1,8 +1,8 @@
 """OpenTelemetry spans of messages, on request (the extra `otel`): send, order, deliver.
 
 The context of a trace travels in the headers of the message, as W3C names them: `traceparent` and
-`tracestate`. So whoever delivers the message goes on with the trace of whoever sent it, on another
-machine, in another program.
+`tracestate`. So a program that gets the message continues the sender's trace, also on another
+machine.
 """
 
 import asyncio

@@ -30,8 +30,9 @@ def parse_address(value: Any, where: str, least_port: int = 1) -> tuple[str, int
 
 
 def door_at(clients: tuple[str, int], host: str) -> str:
-    """Where clients of other machines reach a site that listens for them there, and that others
-    reach at `host`; "" if nobody can tell, because both stand for all addresses of its machine."""
+    """The address at which clients of other machines reach a site that listens for them there, and
+    that others reach at `host`. It is "" if it is not known, because both stand for all addresses
+    of the machine."""
     named, port = clients
     named = host if named in _ALL else named
     if named in _ALL:

@@ -30,7 +30,7 @@ AUTHORITY_DAYS: Final = 3_650
 SITE_DAYS: Final = 825
 CLOCKS_DIFFER: Final = timedelta(hours=1)  # a new certificate is good where the clock is behind
 AUTHORITY: Final = "ca"
-CLIENTS: Final = "clients"  # the directory of clients' files, below that of the sites'
+CLIENTS: Final = "clients"  # the directory of clients' files, below the sites' directory
 
 
 def certificate_uri(cluster: str, site: Site) -> str:
@@ -125,7 +125,7 @@ def _checked_names(cluster: str, sites: Iterable[Site]) -> list[Site]:
     return names
 
 
-def make_authority(cluster: str, directory: Path, *, days: int = AUTHORITY_DAYS) -> Authority:
+def make_authority(cluster: str, directory: Path) -> Authority:
     """A new authority in `directory`, which must not have one: certificates of it would be void."""
     _require_cryptography()
     from cryptography import x509
@@ -139,7 +139,7 @@ def make_authority(cluster: str, directory: Path, *, days: int = AUTHORITY_DAYS)
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"ordercast authority of {cluster}")
     builder = (
-        _begin(name, name, key.public_key(), days)
+        _begin(name, name, key.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

@@ -1,4 +1,4 @@
-"""A cluster: what its file says, and what follows from it for every site.
+"""A cluster: the contents of its file, and the consequences for every site.
 
 A cluster is founded with its file: sites, groups, voters, protocol and builder become the first
 layout, which `founding` names. Later changes are in the stores (docs/epochs.md). Founders work out
@@ -43,7 +43,8 @@ class SiteConfig:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long the store keeps what nobody needs any more: until `stable`, by `age`, by `size`."""
+    """How long the store keeps rows that are no longer needed: until `stable`, by `age`, by
+    `size`."""
 
     kind: str = "stable"
     amount: int = 0  # nanoseconds of an age, bytes of a size
@@ -51,8 +52,8 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """How long the store waits for a named reader: so many bytes, such an age. `unnamed`: it also
-    waits for the site's own application, which reads without a name."""
+    """How much the store keeps for a named reader that is behind: bytes, and the age of the oldest
+    row. `unnamed`: it also waits for the site's own application, which reads without a name."""
 
     bytes: int = 1 << 30
     age: int = 7 * 86_400 * SECOND  # nanoseconds

@@ -1,8 +1,8 @@
 """The directory of a cluster on this machine, and files in it that only its user may change.
 
-Stores, sockets, process files, logs and the cluster's secret lie there. Whoever could write them
-could read messages, speak as a site, or have the wrong process stopped. So the directory must
-belong to the user who runs the command, and files are never reached through links.
+Stores, sockets, process files, logs and the cluster's secret lie there. Another user who could
+write them could read messages, speak as a site, or have the wrong process stopped. So the directory
+must belong to the user who runs the command, and files are never reached through links.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Daemons as local processes: who runs, starting, stopping, and never the wrong process.
+"""Daemons as local processes: finding, starting and stopping them, and never the wrong process.
 
-A daemon writes `DIR/SITE.pid`: its process id and when that process started. The system uses ids
-again, so a process is signalled only if both agree, and if it is of our own user: whoever could
-write the file must not choose whom we signal.
+A daemon writes `DIR/SITE.pid`: its process id and when that process started. The system reuses ids,
+so a process is signalled only if both agree and it belongs to our own user: somebody who could
+write the file must not choose the process that we signal.
 """
 
 import contextlib
@@ -246,7 +246,8 @@ def _spawn(command: list[str], log_path: Path | None, first_line: str) -> Child:
 
 
 def _start_line(site: Site, form: str) -> str:
-    """What a log says before its daemon can: one that fails at once says neither when nor who."""
+    """The first line of a log, written before its daemon starts: a daemon that fails at once tells
+    neither its time nor its name."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if form == "json":
         return json.dumps({"at": now, "site": site, "level": "info", "message": "starts"})
@@ -261,9 +262,9 @@ class StartFailed(Error):
         self.code = code
 
 
-def wait_ready(started: Mapping[Site, Child], directory: Path, *, limit_s: float = READY_S) -> None:
+def wait_ready(started: Mapping[Site, Child], directory: Path) -> None:
     """Until every daemon answers; StartFailed names the first that does not, and why."""
-    until = time.monotonic() + limit_s
+    until = time.monotonic() + READY_S
     waiting = dict(started)
     while waiting:
         require_all_run(waiting, directory)
@@ -272,7 +273,7 @@ def wait_ready(started: Mapping[Site, Child], directory: Path, *, limit_s: float
                 del waiting[site]
         if waiting and time.monotonic() > until:
             names = ", ".join(sorted(waiting))
-            raise StartFailed(f"not ready after {limit_s:g} s: {names}", 0)
+            raise StartFailed(f"not ready after {READY_S:g} s: {names}", 0)
         time.sleep(_POLL_S)
 
 
@@ -335,14 +336,14 @@ def abandon(started: Iterable[Child]) -> None:
 def kill(daemon: Running) -> None:
     """SIGKILL, and wait until it is gone."""
     _signal(daemon, signal.SIGKILL)
-    _wait_gone([daemon], STOP_S)
+    _wait_gone([daemon])
 
 
-def stop(daemons: Sequence[Running], *, limit_s: float = STOP_S) -> list[Site]:
+def stop(daemons: Sequence[Running]) -> list[Site]:
     """SIGTERM, then SIGKILL for those that take too long; the sites that had to be killed."""
     for daemon in daemons:
         _signal(daemon, signal.SIGTERM)
-    stubborn = _wait_gone(daemons, limit_s)
+    stubborn = _wait_gone(daemons)
     for daemon in stubborn:
         kill(daemon)
     return [daemon.site for daemon in stubborn]
@@ -367,8 +368,8 @@ def _signal(daemon: Running, number: signal.Signals) -> None:
         os.close(descriptor)
 
 
-def _wait_gone(daemons: Sequence[Running], limit_s: float) -> list[Running]:
-    until = time.monotonic() + limit_s
+def _wait_gone(daemons: Sequence[Running]) -> list[Running]:
+    until = time.monotonic() + STOP_S
     left = list(daemons)
     while left and time.monotonic() < until:
         left = [daemon for daemon in left if started_at(daemon.pid) == daemon.started]

@@ -1,5 +1,5 @@
 """Unix sockets at paths, which are at most a hundred bytes and stay behind when a process dies;
-addresses that are taken; and closing a server, whatever it listens on, and how many may wait at it.
+addresses that are taken; closing a server of any kind; and the limit of strangers that wait at it.
 """
 
 import asyncio
@@ -66,8 +66,8 @@ def why_taken(address: tuple[str, int]) -> str:
 
 
 def share_of_files(most: int) -> int:
-    """So many connections of strangers, but no more than a quarter of the files that this process
-    may have open: without a free one it could accept nobody."""
+    """This many connections of strangers, but at most a quarter of the files that this process may
+    have open: without a free file it could accept no connection."""
     try:
         import resource
     except ImportError:  # no such limit

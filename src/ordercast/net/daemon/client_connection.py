@@ -183,7 +183,8 @@ class ClientConnection:
             self.wire.pause(pause)
 
     def review(self) -> None:
-        """Grants, revoked certificates or the roster have changed: end what is allowed no more."""
+        """Grants, revoked certificates or the roster have changed: end readers and connections that
+        are no longer allowed."""
         if self.wire.closed:
             return
         try:
@@ -360,7 +361,7 @@ class ClientConnection:
                 on_turn=lambda *turn: self.wire.send(TurnGiven(frame.id, *turn)),
             )
         self._reading[frame.id] = frame, batches
-        # Who is admitted may read all of the reader's groups.
+        # An admitted client may read all of the reader's groups.
         return Subscription(frame.id, batches, self.wire, lambda _: True, keep=False)
 
     def _ask(self, frame: Question) -> None:

@@ -77,7 +77,8 @@ class ClientDesk:
         self.copies.close()
 
     def status(self, subject: ClientSubject | None = None) -> dict[str, Any]:
-        """The site's status, with its clients. Who may change the grants also sees them."""
+        """The site's status, with its clients. A client that may change the grants also sees
+        them."""
         subjects = Counter(str(each.subject) for each in self.served())
         told = {"connected": dict(sorted(subjects.items())), "refused": self.permits.told()}
         status = {**status_of(self.site), "clients": told, "doors": self._doors()}
@@ -86,7 +87,7 @@ class ClientDesk:
         return status
 
     def _doors(self) -> dict[Site, str]:
-        """The addresses for clients: those in the cluster file, and what sites have told."""
+        """The addresses for clients: from the cluster file, and from what sites have told."""
         told = {link.peer: link.door for link in self.site.transport.links()}
         told[self.site.site] = self.site.door
         return doors_of(self.site.cluster) | {site: door for site, door in told.items() if door}
@@ -216,8 +217,8 @@ def doors_of(cluster: Cluster) -> dict[Site, str]:
 
 
 def own_id(subject: ClientSubject, client: bytes) -> bytes:
-    """The id under which a client's requests are kept. A reader sees the ids of those who have
-    sent; under another subject they are other ids, so nobody can speak for another's requests."""
+    """The id under which a client's requests are kept. A reader sees the ids of the senders. Under
+    another subject they are other ids, so no client can repeat the requests of another subject."""
     if subject.kind == SOCKET:
         return client
     return hashlib.blake2b(client, digest_size=CLIENT_BYTES, key=str(subject).encode()).digest()

@@ -64,7 +64,7 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
 
 def _some(frame: ClientFrame) -> tuple[str, ...]:
     """Acts of which one must be granted for some group. A reader gets the messages of the groups
-    that it may read, and whoever reads or changes the cluster must be able to ask how it is."""
+    that it may read. Everybody who reads or changes the cluster may ask for its status."""
     if isinstance(frame, Subscribe):
         return (OBSERVE, READ) if frame.observe else (READ,)
     if isinstance(frame, Follow | ReadRange):

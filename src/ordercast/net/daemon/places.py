@@ -1,8 +1,8 @@
-"""Places of which there are so many, and what each subject may take of them: connections to a
-daemon, names of readers at its site, producers in the cluster.
+"""Places that are limited, and the share of each subject: connections to a daemon, names of readers
+at its site, producers in the cluster.
 
-What a subject may take depends on what is left: docs/security.md#places-among-subjects has the rule
-and why it leaves some for the next one.
+The share of a subject depends on the places that are left: docs/security.md#places-among-subjects
+has the rule, and why it leaves some for the next subject.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from ordercast.model.limits import TICKETS
 from ordercast.net.site.permits import Permits
 from ordercast.net.store.reader_rows import MOST_READERS
 
-KEPT: Final = 4  # one place of so many is kept for the first of each subject
+KEPT: Final = 4  # one place in this many is kept for new subjects
 READER: Final = "reader"  # counted as an act, as CONNECT is: to make a named reader
 PRODUCER: Final = "producer"
 
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 def has_place(held: int, subjects: int, free: int, most: int, wanted: int = 1) -> bool:
-    """Whether a subject that has taken `held` may have so many more, while `subjects` have some
-    and `free` of `most` are left."""
+    """Whether a subject that has taken `held` places may have `wanted` more, while `subjects` have
+    some and `free` of `most` are left."""
     if not held and wanted == 1:
         return free > 0
     k = max(1, subjects) if held else 1
@@ -52,7 +52,7 @@ class SubjectPlaces(Generic[T]):
     @contextmanager
     def making(self, subject: ClientSubject, names: Iterable[T]) -> Iterator[None]:
         """Make these names within, as far as they are not there. Raises ConfigError if the subject
-        may not have so many more, and counts that."""
+        may not have this many more, and counts the refusal."""
         there = self._there()
         new = [name for name in dict.fromkeys(names) if name not in there]
         if not new or subject.kind == SOCKET:

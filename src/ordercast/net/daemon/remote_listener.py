@@ -115,7 +115,7 @@ class RemoteListener:
     def _subject(self, channel: Channel) -> tuple[ClientSubject, str]:
         """Who it is, and the certificate that it has shown."""
         if not isinstance(channel.guard, TlsGuard):
-            return OWNER, ""  # who can read the secret can open the socket too
+            return OWNER, ""  # a user who can read the secret can open the socket too
         site, session = self.desk.site, channel.guard.session
         names = names_in(session.certificate())
         subject = subject_of(names, site.cluster.name)

@@ -49,7 +49,7 @@ class ShareLimits:
 
 class SharedWindow:
     """Decides which subject gets room in the window of the site. State: how much all subjects have
-    under way, how many subjects these are, the line of those that wait, and the messages of an
+    under way, the number of these subjects, the line of subjects that wait, and the messages of an
     earlier run that are not stable yet.
 
     A message counts from when it enters until it is stable. Messages of the owner of the socket do
@@ -129,8 +129,8 @@ class SubjectShare:
     # --- bytes per second -------------------------------------------------------------------------
 
     def spend(self, size: int, now: float) -> float:
-        """Count bytes that came, at this time of the loop. Returns for how many seconds no more
-        should be read."""
+        """Count bytes that came, at this time of the loop. Returns the seconds for which nothing
+        more should be read."""
         if self._limits is None:
             return 0.0
         pause = 0.0

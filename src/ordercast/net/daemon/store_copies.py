@@ -94,7 +94,7 @@ class StoreCopies:
 
     async def piece(self, owner: Wire, offset: int) -> bytes:
         """Bytes of the copy; b"" at its end, and then the copy is gone."""
-        async with self._reading:  # one at a time, whoever asks for how many
+        async with self._reading:  # one copy at a time, whoever asks
             if self._owner is not owner or self._copy is None:
                 raise Error("there is no copy of the store for this connection: begin again")
             if owner.unsent > UNSENT_BYTES:

@@ -41,7 +41,7 @@ class EpochTable:
         self._known: dict[int, ExportedEpoch] = {}
         self._implicit: dict[Group, tuple[Site, ...]] = {}
         self._used: set[tuple[Group, int]] = set()
-        self._forgotten: dict[int, set[tuple[Group, Site]]] = {}  # who has something of an epoch
+        self._forgotten: dict[int, set[tuple[Group, Site]]] = {}  # sites that have some of an epoch
         self._absent: set[tuple[int, Group, Site]] = set()
         self._since: dict[Site, set[int]] = {}
         started = min(int(source.log.state["created_ns"]) for source in found)

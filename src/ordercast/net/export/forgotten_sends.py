@@ -23,7 +23,7 @@ _PIECE = 100_000  # rows before they go into a file
 
 
 class ForgottenSends:
-    """`written` counts the rows, which are those of the history's table `sent` without digest."""
+    """`written` counts the rows: the rows without digest in the history's table `sent`."""
 
     def __init__(self, history: ExportedTables, known: Streams | None = None) -> None:
         """`known`: messages whose rows are there already, in a history that grows."""
@@ -83,7 +83,7 @@ class ForgottenSends:
             self.write()
 
     def write(self) -> None:
-        """A file of those gathered so far."""
+        """Write a file of the rows gathered so far."""
         if not self._rows:
             return
         with self._history.table("sent") as table:

@@ -60,8 +60,8 @@ class LoggedBatch(NamedTuple):
 
 
 class CopiedBatch(NamedTuple):
-    """A batch of the ordered log that nobody was given: copies of messages, or what came too late.
-    The next message of the log is at `position`. `outcome`: as in histories."""
+    """A batch of the ordered log that no application gets: copies of messages, or messages that
+    came too late. The next message of the log is at `position`. `outcome`: as in histories."""
 
     position: int
     epoch: int

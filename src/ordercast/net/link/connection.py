@@ -39,8 +39,8 @@ _OF_TRANSPORTS = (Ack, *PIPE_FRAMES)  # a ping is an Ack
 
 
 def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
-    """A guest's frames without what a guest may not say: it may only tell how many records it
-    knows."""
+    """A guest's frames, without those that are not allowed to it: it may only tell how many records
+    it knows."""
     return [Fed(frame.count, ()) for frame in frames if isinstance(frame, Fed)]
 
 
@@ -55,8 +55,8 @@ class LinkLimits:
     # site. None: as many as the peers may need (`net.link.pipes`).
     pipes: int | None = None
     pipes_of_peer: int | None = None
-    congested_bytes: int = 1_048_576  # so much waits to be written: the driver is told to wait
-    write_bytes: int = 67_108_864  # so much waits to be written: the connection is dropped
+    congested_bytes: int = 1_048_576  # waiting bytes at which the driver is told to wait
+    write_bytes: int = 67_108_864  # waiting bytes at which the connection is dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The first words on a connection, each way: who speaks, to whom, and on what terms.
+"""The first words on a connection, each way: the speaker, the addressee, and the terms.
 
     magic "och" | version u8 | length u32 | CRC-32 u32 | `length` bytes of MessagePack
 
@@ -187,7 +187,7 @@ def check_hello(hello: Hello, ours: Identity, site: Site, known: Mapping[Site, o
     check_terms(hello.terms, ours.terms)
     if hello.refusal:
         raise LinkTrouble(REFUSES_US, hello.refusal)
-    check_features(hello.features, hello.program, ours.uses)
+    require_features(hello.features, hello.program, ours.uses)
 
 
 def agreed_version(hello: Hello, ours: Mapping[int, object] = CODECS) -> int:
@@ -204,7 +204,7 @@ def agreed_version(hello: Hello, ours: Mapping[int, object] = CODECS) -> int:
     return version
 
 
-def check_features(theirs: Sequence[str], program: str, uses: Sequence[str]) -> None:
+def require_features(theirs: Sequence[str], program: str, uses: Sequence[str]) -> None:
     """Raise LinkTrouble if a peer's program lacks a feature that this cluster uses."""
     missing = lacking(uses, theirs)
     if missing:

@@ -41,7 +41,7 @@ class PipeWriter:
         self.queued = False  # it stands in the carrier's line
 
     def fits(self, count: int) -> bool:
-        """Whether the other end has made room for so many more bytes."""
+        """Whether the other end has made room for this many more bytes."""
         return len(self.buffer) + count <= self.room
 
     def write(self, data: bytes) -> None:

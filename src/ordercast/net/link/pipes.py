@@ -33,13 +33,13 @@ MOST_PIPES: Final = 1_024  # 512 MiB, if all of them stand still with full windo
 
 
 def most_pipes(peers: int) -> int:
-    """How many pipes a site of so many peers relays: two for each pair of them, since both may ask
-    at once."""
+    """The most pipes that a site with this many peers relays: two for each pair of peers, since
+    both may ask at once."""
     return min(max(LEAST_PIPES, peers * (peers - 1)), MOST_PIPES)
 
 
 def most_pipes_of_peer(peers: int) -> int:
-    """How many of them for one peer: two to each other one."""
+    """The most pipes for one peer: two to each other peer."""
     return min(max(LEAST_OF_PEER, 2 * (peers - 1)), MOST_PIPES)
 
 
@@ -56,9 +56,8 @@ class RelayCounts:
 class RelaySide:
     """One side of a pipe through this site: bytes that come here leave at the other side."""
 
-    def __init__(self, writer: PipeWriter, asker: Site, counts: RelayCounts) -> None:
+    def __init__(self, writer: PipeWriter, counts: RelayCounts) -> None:
         self.writer = writer
-        self.asker = asker
         self._counts = counts
         self.other: RelaySide | None = None
 
@@ -172,7 +171,7 @@ class Pipes:
         self.counts.pipes += 1
         far = self._carrier(to)
         sides = [
-            RelaySide(PipeWriter(each, number), carrier.peer, self.counts)
+            RelaySide(PipeWriter(each, number), self.counts)
             for each, number in ((carrier, frame.number), (far, far.number()))
         ]
         for side, other in (sides, reversed(sides)):

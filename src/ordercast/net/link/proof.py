@@ -7,10 +7,10 @@
 
 A proof is the HMAC-SHA-256, keyed with the secret, of its number and of everything said before it:
 both nonces and the hellos, which name cluster, sites and direction. So the secret is never on the
-wire; what was recorded is of no use, because each end draws a new nonce; and no proof can be sent
-back in place of another, because each has its number. A hello is looked at only when its proof is
-right, and the one who dialled says its hello only to one who knows the secret. To anybody else the
-answer is one word: refused.
+wire. Recorded proofs are of no use, because each end draws a new nonce, and no proof can stand for
+another, because each has its number. A hello is read only when its proof is right, and the dialler
+sends its hello only to an acceptor that knows the secret. To anybody else the answer is one word:
+refused.
 """
 
 import hmac

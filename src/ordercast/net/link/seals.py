@@ -3,8 +3,8 @@
 Where the cluster has certificates they are encrypted, with AES-256-GCM (extra `certs`): TLS hides
 payloads on connections, so datagrams must not show them. Where it has none they are authenticated
 only, with HMAC-SHA-256 cut to 16 bytes. The header is authenticated in both. Under one key a number
-is used for one text only, as GCM requires: a piece is the same whoever sends it again, and
-everything else is numbered by its one sender.
+is used for one text only, as GCM requires: a piece that another site sends again has the same
+bytes, and every other datagram is numbered by its one sender.
 """
 
 import hmac

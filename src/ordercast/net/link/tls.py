@@ -191,8 +191,8 @@ class Certificates(CertificateFiles):
 
 
 class ClientCertificates(CertificateFiles):
-    """Those of a program that only dials. Its certificate need not be good for listening, so we
-    do not ask that of it when we shake hands with ourselves."""
+    """Those of a program that only dials. Its certificate need not be good for listening, so the
+    handshake with ourselves does not ask for that."""
 
     def _dialling(self) -> ssl.SSLContext:
         context = self._context(ssl.PROTOCOL_TLS_CLIENT)

@@ -51,9 +51,9 @@ from ordercast.net.link.hello import (
     Hello,
     Identity,
     agreed_version,
-    check_features,
     check_hello,
     check_terms,
+    require_features,
 )
 from ordercast.net.link.peers import (
     REPLACED,
@@ -90,7 +90,7 @@ CLOSING_TURNS: Final = 5  # turns of the loop until an accepted connection has c
 
 
 class KnownPoints(Protocol):
-    """What a site knows of the stores of others, and what others know of its store."""
+    """A site's knowledge of the stores of others, and theirs of its own."""
 
     def heard_of(self, peer: Site) -> StorePoint | None: ...
 
@@ -238,13 +238,13 @@ class Transport:
             if (there := peer.current) is not None:
                 try:
                     check_terms(there.terms, terms)
-                    check_features(there.features, there.program, uses)
+                    require_features(there.features, there.program, uses)
                 except LinkTrouble as trouble:
                     there.fail(trouble)
 
     def revoke(self, revoked: Mapping[str, str]) -> None:
-        """These certificates, by fingerprint, are good no longer: let nobody in with one of them,
-        and close the connections of those who were."""
+        """Refuse these certificates, named by fingerprint, from now on, and close the connections
+        that were made with them."""
         self._revoked = revoked
         for connection in list(self._connections):
             if connection.peer is not None and self._is_revoked(connection):

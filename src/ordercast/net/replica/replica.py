@@ -23,7 +23,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from ordercast.core.epochs.log_tail import Rollback
@@ -142,12 +141,7 @@ class Replica(Generic[R]):
         self._comparer = asyncio.create_task(self._compare())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         """Raise the error for which the replica has stopped, unless the application has an error of
         its own."""
         tasks = [task for task in (self._reader, self._saver, self._comparer) if task is not None]

@@ -105,14 +105,7 @@ def over_tcp(cluster: Cluster) -> MakeTransport:
         def connect(told: TransportListener) -> Transport:
             return Transport(
                 host.site,
-                Identity(
-                    cluster.name,
-                    host.boot,
-                    host.incarnation,
-                    host.terms(),
-                    *host.features(),
-                    host.door,
-                ),
+                _identity(cluster, host),
                 {host.site: host.address, **cluster.addresses()},
                 TlsConfig(cluster.tls.directory) if cluster.tls is not None else None,
                 on_frames=told.frames,

@@ -120,7 +120,7 @@ class ClusterChanges(ABC, Generic[R]):
         return self.change(Withdraw(subject, require_names(acts, "acts")))
 
     def revoke_certificate(self, subject: str, fingerprint: str) -> R:
-        """Let nobody in any more who shows this certificate, and end their connections.
+        """Refuse this certificate from now on, and end the connections that were made with it.
         `fingerprint`: its SHA-256, in hexadecimal digits. Raises as `change`."""
         return self.change(RevokeCertificate(subject, fingerprint))
 
@@ -159,7 +159,7 @@ Ask: TypeAlias = Callable[[str, tuple[Edit, ...], ClientSubject | None], None]
 
 
 class ChangeRequests:
-    """The changes that were asked for at this site, and those who wait for the outcome."""
+    """The changes that were asked for at this site, and the callers that wait for their outcome."""
 
     def __init__(self, presence: Presence, ask: Ask) -> None:
         self._presence = presence
@@ -188,7 +188,7 @@ class ChangeRequests:
                     done.set_result(None)
 
     def look(self) -> None:
-        """Fail those who wait when no majority has been heard for too long."""
+        """Fail the callers that wait when no majority has been heard for too long."""
         if self._waiting and self._presence.hopeless:
             self._fail(NotInMajority(f"{_ASKED}: {self._presence.why_not()}"))
 

@@ -84,7 +84,7 @@ class Keeper(Protocol):
 
 
 class Application(Protocol):
-    """The running site around the driver: what it sends, and what it is told."""
+    """The running site around the driver: its requests, and the events that it is told."""
 
     rows_due: bool  # there are rows to `annotate` with, also without records of the site
 

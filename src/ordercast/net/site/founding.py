@@ -1,9 +1,9 @@
-"""What a site begins with: the cluster file, or the store that remembers what the file said once.
+"""The founding of a site: from the cluster file, or from its store, which remembers the founding.
 
 A site of the file is one of the founders. Any other is a newcomer: it knows its address and whom to
 ask, and is told the rest once the others have admitted it. A site with a store goes by the store:
-the file may have been edited since, and founders that begin differently would disagree for ever.
-A store without any row is as good as none: who votes for a founding writes a row first.
+the file may have been edited since, and founders that begin differently would disagree for ever. A
+store without any row is as good as none: a site that votes for a founding writes a row first.
 """
 
 import hashlib

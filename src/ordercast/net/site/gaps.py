@@ -1,6 +1,4 @@
-"""What a reader gets in place of messages: those that were shed ([SWAP] §6.3), and those that are
-no longer kept.
-"""
+"""What a reader gets in place of messages that were shed ([SWAP] §6.3) or are no longer kept."""
 
 import json
 from typing import NamedTuple

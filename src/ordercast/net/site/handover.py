@@ -2,7 +2,7 @@
 
 A member takes its state where the new epoch opens: its application has then applied all messages of
 the group before that epoch, and none of it. A joiner restores the state before its first delivery
-of that epoch. So the joiner has everything, whoever gives the state and however late.
+of that epoch. So the joiner has everything, whichever member gives the state and however late.
 
 Both sides keep the state in `SITE.snapshots`: after a restart it is given, or restored, again. A
 site does not answer before its application has come to the epoch; a joiner asks again.
@@ -98,7 +98,7 @@ class Handover:
                 await self.give(opened, group, hooks.snapshot(group))
 
     def gives(self, group: Group, *, more: int) -> None:
-        """Count the applications here that will `give` the state of the group: add so many."""
+        """Change the number of applications here that will `give` the state of the group."""
         self._givers[group] = self._givers.get(group, 0) + more
 
     async def give(self, opened: EpochOpened, group: Group, state: bytes) -> None:

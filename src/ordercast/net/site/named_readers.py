@@ -133,7 +133,7 @@ class NamedReaders:
         self._changed: dict[str, None] = {}  # names of rows that are to be written
         self._passed: dict[str, None] = {}  # the same, at the next look: a start finds it again
         self._gone: dict[str, None] = {}
-        self._waiting: list[asyncio.Future[None]] = []  # who waits for the next commit
+        self._waiting: list[asyncio.Future[None]] = []  # callers that wait for the next commit
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed: str | None = None
@@ -185,8 +185,8 @@ class NamedReaders:
         self, name: str, groups: Iterable[Group] | str | None, making: Making | None = None
     ) -> NamedReader:
         """The reader of this name. If there is none and groups are given, make it: it begins with
-        the first message that is kept. `making` is around that, and raises an Error for whoever may
-        make no more."""
+        the first message that is kept. `making` is entered before the reader is made. It raises an
+        Error if the caller may make no more readers."""
         wanted = self.check(name, groups)
         reader = self._readers.get(name)
         if reader is None and groups is None:
@@ -256,7 +256,7 @@ class NamedReaders:
 
     async def reset(self, name: str, position: int | None) -> int:
         """Go on with this position: the next follower begins there. 0: the first that is kept.
-        None: behind all that was delivered. Whoever follows now loses the turn. Returns the
+        None: behind all that was delivered. The present follower loses the turn. Returns the
         position."""
         first = await self.first_kept() if position == 0 else 0
         reader = self.reader(name)
@@ -366,7 +366,7 @@ class NamedReaders:
         await self._stored()
 
     async def confirm_first(self, name: str, position: int, attempt: int | None) -> None:
-        """The same for whoever has the turn."""
+        """The same for the follower that has the turn."""
         reader = self.reader(name)
         if not reader.line:
             raise TurnLost(f"reader {name!r}: nobody follows it; confirm while it is read")
@@ -420,7 +420,7 @@ class NamedReaders:
         ]
 
     async def _walk(self, idle: list[NamedReader]) -> None:
-        """Go through what was delivered behind the readers, once for all of them."""
+        """Go through the deliveries behind the readers, once for all readers."""
         stream = self.stream
         end, attempt = stream.delivered, stream.attempt
         numbers = {reader.row.name: reader.row.number for reader in idle}

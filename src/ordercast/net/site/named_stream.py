@@ -1,5 +1,5 @@
-"""What a follower of a named reader iterates over, and what a reader of a range does: the
-deliveries of the reader's groups. A gap stands in place of messages that are no longer kept.
+"""The iterators of a follower of a named reader, and of a reader of a range: the deliveries of the
+reader's groups. A gap stands in place of messages that are no longer kept.
 
 The iterators are no generators: a cancelled `anext` has taken nothing.
 """
@@ -49,9 +49,10 @@ class NamedBatches:
         making: Making | None = None,
         on_turn: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        """`admit` raises an Error for whoever may not read the reader's groups (None: all).
-        `making`: as for `NamedReaders.open`. `on_turn` is called with the reader's number, the
-        position that reading goes on behind, and the attempt, when the follower has the turn."""
+        """`admit` raises an Error if the caller may not read these groups, the reader's (None: all
+        groups). `making`: as for `NamedReaders.open`. `on_turn` is called with the reader's number,
+        the position that reading goes on behind, and the attempt, when the follower has the
+        turn."""
         self.name = name
         self._named = named
         self._stream = named.stream

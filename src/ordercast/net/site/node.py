@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, overload
 
 from ordercast.core.batches import extras_of
@@ -425,13 +424,8 @@ class _Opening:
         )
         return self._kind(self._running)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Without an error of the application's own, what was not flushed is one."""
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        """If the application has no error of its own, unflushed messages are one."""
         assert self._running is not None
         try:
             await self._running.close()

@@ -1,7 +1,7 @@
 """What subjects may do at this site: its own application, and the clients of its daemon.
 
-The table is that of the layout, and so changes with it; while the log has none, that of the cluster
-file. Refusals are counted for operators.
+The table is the one in the layout and changes with it. While the log has none, it is the table of
+the cluster file. Refusals are counted for operators.
 """
 
 import logging
@@ -40,7 +40,7 @@ class _Core(Protocol):
 
 
 class Permits:
-    """State: what was refused, and the answers of the table, while it is the same."""
+    """State: the counts of refusals, and the table's answers as long as the table is the same."""
 
     def __init__(self, site: Site, core: "_Core", of_file: Grants) -> None:
         self.own = ClientSubject(SITE, site)
@@ -100,12 +100,13 @@ class Permits:
 
     def admit_reader(self, subject: ClientSubject, groups: Iterable[Group] | None) -> None:
         """Raise NotGranted unless the subject may read all groups of a named reader (None: all):
-        who follows it confirms for everybody."""
+        its follower confirms for everybody."""
         for group in (EVERY,) if groups is None else sorted(groups):
             self.require(subject, READ, group)
 
     def may_read(self, subject: ClientSubject, observe: bool, group: Group) -> bool:
-        """Whether messages of the group are for this reader. Who may read may also look on."""
+        """Whether messages of the group are for this reader. A subject that may read may also
+        observe."""
         return self.allows(subject, READ, group) or (
             observe and self.allows(subject, OBSERVE, group)
         )

@@ -99,7 +99,7 @@ def unknown(group: Group, seq: int) -> Error:
 
 
 class Stages:
-    """The last seq of each group at each stage, and who waits for more."""
+    """The last seq of each group at each stage, and the callers that wait for more."""
 
     def __init__(self) -> None:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}

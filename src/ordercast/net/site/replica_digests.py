@@ -62,7 +62,7 @@ class DigestExchange:
             del heard[gone]
 
     def told(self) -> dict[str, Any]:
-        """For operators: by group, how far the replica here is, and what is wrong."""
+        """For operators: by group, how far the replica here is, and what is wrong with it."""
         found = {}
         for group, alarm in self._alarms.items():
             last = self._mine[group].points[-1] if group in self._mine else None

@@ -141,7 +141,7 @@ class RunningSite:
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
-        self._confirming: list[asyncio.Future[None]] = []  # who waits for the next commit
+        self._confirming: list[asyncio.Future[None]] = []  # callers that wait for the next commit
         self._committing: deque[list[asyncio.Future[None]]] = deque()  # per commit under way
         self._closed: str | None = None
         self.failed = ""  # why it stopped by itself
@@ -295,7 +295,7 @@ class RunningSite:
             await self._failing
             raise Error(self.failed)
         unflushed: str | None = None
-        # Where nothing is stored, a site takes with it what others lack.
+        # Without a store, a site that ends takes with it the messages that others lack.
         stage = "ordered" if self.durable else "stable"
         try:
             async with asyncio.timeout(timeout_s):
@@ -487,7 +487,8 @@ class RunningSite:
         self.rows_due = False
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered
-        # A list of its own for each commit: who confirms from now on waits for the next one.
+        # A list of its own for each commit: a caller that confirms from now on waits for the next
+        # one.
         waiting, self._confirming = self._confirming, []
         written.readers, written.readers_gone, of_readers = self.named.rows()
         self._committing.append([*waiting, *of_readers])

@@ -1,7 +1,8 @@
-"""What the application of this site sends, and who waits for room or for a receipt.
+"""The messages that the application of this site sends, and the callers that wait for room or a
+receipt.
 
-`core.epochs.admission` decides about room and seqs. Here is what needs an event loop: senders that
-wait in line, how long they wait before they give up, and the receipts.
+`core.epochs.admission` decides about room and seqs. The parts that need an event loop are here:
+senders that wait in line, the time after which they give up, and the receipts.
 """
 
 import asyncio

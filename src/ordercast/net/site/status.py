@@ -158,7 +158,7 @@ def _failure(site: RunningSite) -> str | None:
 
 
 def warnings(status: dict[str, Any]) -> list[str]:
-    """What will go wrong if nobody looks after it; the site itself is healthy. An earlier release
+    """Warnings: they need an operator soon, but the site itself is healthy. An earlier release
     tells of neither readers nor certificates."""
     return [*reader_warnings(status.get("readers", {})), *_ends_soon(status)]
 

@@ -153,7 +153,7 @@ class Stream:
         self._bytes = 0
         self._readers: list[Cursor] = []
         self._watchers: list[Cursor] = []  # readers that nobody waits for
-        self._confirming: list[asyncio.Future[None]] = []  # who waits for deliveries to be repeated
+        self._confirming: list[asyncio.Future[None]] = []  # wait for repeated deliveries
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: str | None = None
 
@@ -246,8 +246,8 @@ class Stream:
         return self._entrances.of(epoch, group)
 
     def trim(self) -> None:
-        """Drop batches from memory: those that the store has, or, without a store, those that were
-        read. Where nobody reads and nobody is waited for, drop the oldest."""
+        """Drop from memory the batches that the store has, or, without a store, the batches that
+        were read. If nobody reads and nobody is waited for, drop the oldest."""
         recent = self._recent
         if self.log is None and (self._readers or self.embedded):
             if not recent:
@@ -690,7 +690,7 @@ class Batches(StreamReader[DeliveredBatch | GapBatch | EpochOpened | Rollback]):
                 if isinstance(batch, Rollback):
                     return self._rolled(batch)
                 handed = batch
-                if batch.position <= cursor.last:  # the reader has those, or did not ask for them
+                if batch.position <= cursor.last:  # the reader has these, or did not ask for them
                     handed = batch.between(cursor.last + 1, batch.last)
                 cursor.last = batch.last
                 return handed

@@ -110,7 +110,7 @@ def write_copy(file: Path, write: Callable[[Path], None]) -> StoreReport:
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    """A copy, which nobody writes. Who made it by hand may have copied the log too."""
+    """A copy, which nobody writes. A copy made by hand may have the log beside it."""
     log = file.with_name(f"{file.name}-wal")
     return connect_to_read(file) if log.exists() else connect_as_it_is(file)
 
@@ -137,8 +137,8 @@ def _state_of(file: Path, cluster: str, site: Site) -> dict[str, Value]:
 
 
 def _replace(draft: Path, copied: dict[str, Value], durability: str) -> None:
-    """A new store, under a new number, with what never changes: what the cluster was founded with,
-    where the site listens, and how far the stores of others had come."""
+    """A new store, under a new number, with only the facts that never change: the founding, the
+    address where the site listens, and how far the stores of other sites had come."""
     state = new_state(str(copied["cluster"]), str(copied["site"]))
     state |= {key: copied[key] for key in _KEPT if key in copied}
     state |= {key: value for key, value in copied.items() if is_point(key)}

@@ -41,7 +41,8 @@ class EngineRows(msgspec.Struct, frozen=True, array_like=True):
 
 class AsideRows(msgspec.Struct, frozen=True, array_like=True):
     """In the same form, the rows of the batches that a member holds beside its engines: the own
-    batches and the log of its tail, parked batches, fetched ones, and those that absent sites miss.
+    batches and the log of its tail, parked batches, fetched batches, and batches that absent sites
+    miss.
     """
 
     kept: list[int] = []

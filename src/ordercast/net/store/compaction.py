@@ -1,8 +1,8 @@
 """Giving the free pages of a store back to the file system, while its site does not run.
 
 Rows are added at the end and removed at the start, so whole pages become free. They are given back
-in pieces, each a transaction of its own: whoever ends it loses nothing. (A running site does the
-same when more than a quarter of its file is free.)
+in pieces, each a transaction of its own: nothing is lost if the command is stopped. (A running site
+does the same when more than a quarter of its file is free.)
 """
 
 import sqlite3

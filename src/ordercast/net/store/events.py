@@ -30,7 +30,7 @@ _OPENING_FIELDS = EpochOpened.__struct_fields__
 Openings: TypeAlias = tuple[list[EpochOpened], bool]
 """Some openings, and whether they are all."""
 
-_LAST_ROLLBACKS = 20  # so many are shown to an operator
+_LAST_ROLLBACKS = 20  # shown to an operator
 
 
 def opening_event(opened: EpochOpened) -> tuple[str, int, str]:

@@ -108,7 +108,8 @@ def require_ours(db: sqlite3.Connection, path: Path) -> int:
 
 
 def require_newest(db: sqlite3.Connection, path: Path) -> None:
-    """As `require_ours`, for those who read a store and may not change it."""
+    """Check, as `require_ours` does, a store that is read and must not be changed. Raises
+    ConfigError also for an older format."""
     found = require_ours(db, path)
     if found < newest_format():
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a store holds, how large it is, and what is damaged in it. Nothing is changed.
+"""The contents of a store, its size, and the damage in it. Nothing is changed.
 
 It works beside a running site, and on files that a site would refuse: what cannot be read is named
 as damage, and the rest is told.
@@ -123,7 +123,7 @@ def _try(report: StoreReport, part: Callable[[], None]) -> None:
 
 
 def _short(line: str) -> str:
-    """Without the advice: a report says what is, not what to do."""
+    """The message without its advice: a report states facts only."""
     return line.partition("; keep it")[0]
 
 

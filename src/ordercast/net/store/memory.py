@@ -41,7 +41,6 @@ class MemoryStore:
     address = ""
     described: Mapping[str, Any] = MappingProxyType({})
     path = None
-    commits = 0
     commit_times = Histogram()  # it commits nothing
     failed: Exception | None = None
     holds: Mapping[str, ReaderHold] = MappingProxyType({})

@@ -33,8 +33,8 @@ class OpeningRows:
         """How many events of a kind there may be before they are looked through."""
 
     def forget(self, first: int) -> None:
-        """Remove what nobody needs any more, inside the transaction that is under way. `first`: the
-        first position that is left of the log, or the next."""
+        """Remove the openings that no reader needs any more, inside the transaction that is under
+        way. `first`: the first position that is left of the log, or the next."""
         self._forget_before(first)
         unneeded = {"open": self._idle, ABSENT: self._absences_between, ENTERED: self._late_entries}
         for kind, found in unneeded.items():

@@ -38,7 +38,7 @@ class ReaderRow(msgspec.Struct, frozen=True, gc=False):
     created_ns: int
 
     def wants(self, audience: Iterable[Group]) -> bool:
-        """Whether a message whose readers are those of these groups is for this one."""
+        """Whether this reader gets a message for the readers of these groups."""
         return self.groups is None or not self.groups.isdisjoint(audience)
 
 

@@ -60,7 +60,7 @@ class RequestTable:
             self.heard = heard
 
     def allow(self, under_way: int) -> None:
-        """A client may have so many requests under way. None of these is forgotten."""
+        """Forget none of the requests under way. A client has at most this many."""
         self._most_open = max(MOST_OPEN, 2 * under_way)
 
     def given(self, client: bytes, number: int) -> BatchName | None:

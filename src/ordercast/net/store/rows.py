@@ -146,7 +146,7 @@ def point_row(site: Site, point: StorePoint) -> tuple[str, Value, int]:
 
 
 def is_point(key: str) -> bool:
-    """Whether the key of the table state is that of such a row."""
+    """Whether this key of the table state is the key of such a row."""
     return key.startswith(_POINT)
 
 

@@ -1,6 +1,6 @@
 """Whether a site could start on a store, from the first things that a start reads of it.
 
-Nothing is changed, and no file is made: this is for those who look at a site that does not run.
+It changes nothing and makes no file: it is for looking at a site that does not run.
 """
 
 import json

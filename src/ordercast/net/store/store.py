@@ -224,11 +224,6 @@ class Store:
         return self._writer.failed
 
     @property
-    def commits(self) -> int:
-        """How many transactions were made since the store was opened."""
-        return self._writer.commits
-
-    @property
     def commit_times(self) -> Histogram:
         """How long each of them took."""
         return self._writer.commit_times

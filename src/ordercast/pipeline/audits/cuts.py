@@ -139,7 +139,7 @@ class Guesses:
 def guess(
     sample: Columns, count: int, parts: int, limits: tuple[Ints, Ints, Ints] | None = None
 ) -> Guesses:
-    """The first `count` cuts of a section that is to have so many parts.
+    """The first `count` cuts of a section that is divided into `parts` parts.
 
     `sample` holds first deliveries of some messages of one run, sorted by site and place. `limits`,
     if it is one of several sections: per row, the positions of its site after which the section

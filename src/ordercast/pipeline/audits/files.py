@@ -32,7 +32,7 @@ class RowGroup:
     rows: int
 
     def tables(self, rows: int, runs: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The columns that the audit reads, with our types, so many rows at a time; of these runs
+        """The columns that the audit reads, with our types, `rows` rows at a time; of these runs
         only, if any are given."""
         columns = [column for column in TABLES[self.table].columns if column.name not in UNUSED]
         try:

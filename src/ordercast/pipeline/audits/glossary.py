@@ -152,7 +152,8 @@ def _key(buckets: int, bucket: int) -> int:
 
 
 def _divide_names(told: Glossary, streams: pa.Table, ids: Ints) -> Iterator[tuple[int, bytes]]:
-    """One glossary, or so many that none is large: a power of two, by the id of the stream."""
+    """The streams in glossaries of their own, none of them large. Their number is a power of two;
+    the id of a stream chooses one."""
     buckets = 1
     while buckets * _STREAMS_PER_GLOSSARY < len(ids) and buckets < 1 << 20:
         buckets *= 2

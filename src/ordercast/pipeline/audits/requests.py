@@ -99,9 +99,8 @@ def divide_requests(
 ) -> Iterator[tuple[int, bytes]]:
     """Each pair of a request and a message once, packed by client, request and part."""
     rows = np.flatnonzero(columns["client"] != NOBODY)
-    # What a producer sends, or what has an id, may be sent again: of its rows those that are
-    # delivered count.
-    # And what was dropped as a copy: something like it must be delivered.
+    # A message of a producer, or with an id, may be sent again: only its rows that are delivered
+    # count. And what was dropped as a copy: something like it must be delivered.
     produced, numbered = (
         np.array([name.startswith(begin) for name in clients.names], bool)
         for begin in (REPEATING, NUMBERED)

@@ -271,7 +271,7 @@ _SAMPLED = ("site", "position", "attempt", "epoch", "message")
 
 
 def _thin_step(translation: Translation, every: int) -> Callable[[Batches], Batches]:
-    """One sampled message in so many."""
+    """One message in this many is sampled."""
 
     def step(batches: Batches) -> Batches:
         for columns in _read(batches, translation):

@@ -1,4 +1,5 @@
-"""The steps of an audit, whoever runs them: a first pass, and more where it leaves something open.
+"""The steps of an audit on either engine: a first pass, and more passes while something is left
+open.
 
 One pass judges everything in a right history. It may leave open: pairs that depend on what a member
 delivered later, FIFO over a border, messages that cross cuts, causal order over a border. Further

@@ -41,7 +41,7 @@ PART_COLUMNS = ("part", "site", "position", "attempt", "epoch", "message", "flag
 
 @dataclass(frozen=True)
 class JudgingTask:
-    """What is known so far, and what is asked for now."""
+    """The facts of earlier passes, and the question of this one."""
 
     facts: Facts
     streams: StreamArrays

@@ -75,8 +75,8 @@ def as_json(offsets: Mapping[Site, Offset]) -> dict[str, Any]:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """An end that is at most so many positions behind the start: each site has its share, by how
-    far it is behind, and at least one position while there are any left to give."""
+    """An end at most `most` positions behind the start. Each site has a share in proportion to the
+    positions it lacks, and at least one position while any are left to give."""
     behind = {site: max(0, to.position - _after(start, site, to)) for site, to in end.items()}
     total = sum(behind.values())
     if total <= most:

@@ -39,7 +39,7 @@ def cores() -> int:
 def on_processes(
     experiment: Experiment, count: int
 ) -> Iterator[Callable[[Sequence[Task]], list[FinishedRun]]]:
-    """A runner with so many worker processes; they end with the block."""
+    """A runner with this many worker processes; they end with the block."""
     workers = [_Worker(experiment) for _ in range(count)]
 
     def run(tasks: Sequence[Task]) -> list[FinishedRun]:

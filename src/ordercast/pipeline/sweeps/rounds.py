@@ -41,7 +41,8 @@ class Progressed:
     def __init__(
         self, points: Sequence[Point], repeats: Repeats, least_wave: int | None = None
     ) -> None:
-        """`least_wave`: so many runs are done at once; a smaller wave would leave workers idle."""
+        """`least_wave`: the fewest runs that are done at once; a smaller wave would leave workers
+        idle."""
         self.points = points
         self.repeats = repeats
         self.ran = 0  # runs done now; the others were known before

@@ -73,8 +73,8 @@ def runs_wanted(estimated: Estimate, bound: Precision, at_most: int) -> int:
 
 @lru_cache(maxsize=4096)
 def student_t(freedom: int) -> float:
-    """The t that a Student variable with so many degrees of freedom stays within, ±, 95 times
-    of 100."""
+    """The t of Student's distribution with these degrees of freedom: 95 of 100 values lie between
+    -t and t."""
     from scipy.special import stdtrit  # slow to load, and not needed before there are runs
 
     if freedom < 1:

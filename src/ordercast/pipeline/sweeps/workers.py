@@ -25,7 +25,7 @@ _CRASHES = ("Python worker exited unexpectedly", "ExecutorLostFailure", "Executo
 def on_spark(
     spark: "SparkSession", experiment: Experiment, partitions: int
 ) -> Callable[[Sequence[Task]], list[FinishedRun]]:
-    """A runner on the session that splits each wave into so many partitions."""
+    """A runner on the session that splits each wave into this many partitions."""
 
     def run(tasks: Sequence[Task]) -> list[FinishedRun]:
         try:

@@ -6,9 +6,9 @@ for later. On `wan` links the root's children are in other regions of the world 
 every member is in a region drawn by lot, so that many links are long. An array has an entry for
 each sender (`senders`), or one number of a total order (`total`: four bytes, §3.1, §7).
 
-Some members are behind, each in a few senders' messages. Who is told that something is stable is
-held against the truth: a round that calls more stable than every member has fails, and so does one
-that does not end at every member with exactly what all have.
+Some members are behind, each in a few senders' messages. Every claim that messages are stable is
+compared with the truth. A round fails if it calls a message stable that some member lacks. It also
+fails if it does not end at every member with exactly the messages that all have.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ ARRAYS = ("senders", "total")
 KINDS = ("start", "ack", "info")
 ROLES = ("root", "internal", "leaf")
 FULL_DIST_MOST = 5_000  # members: beyond that a round of n² messages takes minutes
-_SENT = 10  # messages from each member; those who are not behind have received all of them
+_SENT = 10  # messages from each member; a member that is not behind has received all of them
 _BEHIND = 8  # members
 
 Parts = Callable[[str], type[Part[Any, Any]]]
@@ -311,7 +311,7 @@ class _Round:
 
 
 def _received(count: int, seed: int, entries: int) -> list[Received]:
-    """All hold one vector, but for some who are behind."""
+    """All members hold one vector, except a few that are behind."""
     np = numpy()
     stream = Chance(seed, "behind")
     everything = np.full(entries, _SENT, dtype=np.uint32)

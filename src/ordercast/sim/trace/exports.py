@@ -141,7 +141,7 @@ def require_writable(path: str, option: str) -> None:
         raise ConfigError(f"{option} {path}: the directory {str(folder)!r} is not writable")
 
 
-def write_trace(trace: Trace, path: str, option: str = "--trace") -> list[Path]:
+def write_trace(trace: Trace, path: str) -> list[Path]:
     """One file by its ending: .json for Perfetto, .log for ShiViz, .svg. Without such an ending all
     three, beside each other."""
     target = Path(path)
@@ -151,7 +151,7 @@ def write_trace(trace: Trace, path: str, option: str = "--trace") -> list[Path]:
             file.write_text(_text(trace, file.suffix), encoding="utf-8")
         except OSError as error:
             told = (error.strerror or str(error)).lower()
-            raise ConfigError(f"{option} {file}: {told}") from None
+            raise ConfigError(f"--trace {file}: {told}") from None
     return wanted
 
 

@@ -1,4 +1,5 @@
-"""A run on one time line: what left for whom and when it came, and what happened at each site.
+"""A run on one time line: frames with their times of leaving and coming, and the events at each
+site.
 
 A trace is made from a simulated run with its log of frames, or from any history: then an arrow goes
 from where a message was sent to where it was delivered. Times are nanoseconds.

@@ -167,7 +167,7 @@ def _outages(events: Sequence[Event]) -> list[Outage]:
 
 
 def _blocked(found: SimResult, outages: Sequence[Outage]) -> tuple[int, int]:
-    """Of what others sent to others while a site was down: how many deliveries there are, and how
+    """Of the messages between other sites while a site was down: the number of deliveries, and how
     many of them came only when it was back. What was sent just before its return does not count."""
     sent = {row.id: (row.origin, row.sent_ns) for row in found.history.sent}
     meanwhile = blocked = 0

@@ -158,9 +158,9 @@ def _after(ways: Sequence[tuple[int, int]], l_ms: float) -> list[float]:
 
 
 def _ways(structure: Structure, group: Group) -> list[tuple[int, int]]:
-    """When each member has a message to the group with nothing else under way, as so many times L
-    and P: a site sends to its children one after another, each send takes P, each hop another
-    L."""
+    """The time until each member has a message to the group with nothing else under way, as
+    multiples of L and P: a site sends to its children one after another, each send takes P, each
+    hop another L."""
     members = structure.groups[group]
     wanted = set(members)
     arrivals = [(1, 1, structure.primary(group))]

@@ -9,6 +9,7 @@ stable is held against what every member has.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,7 +38,8 @@ _REST = 20_000_000  # ns on average between two rounds of `measure_load`
 
 @dataclass(frozen=True, slots=True)
 class DataLoad:
-    """What members multicast: so many bytes, so often a second each; lost copies come later."""
+    """The members' multicasts: their bytes, and how many each member sends per second; lost copies
+    come later."""
 
     rate: float
     size: int = 1_000
@@ -206,7 +208,7 @@ def measure_load(setting: Setting, data: DataLoad | None, seed: int, rounds: int
     network = traffic.network
     if data is not None:
         for member in traffic.members:
-            network.call(traffic.stream.below(data.gap), lambda member=member: flow(member))  # type: ignore[misc]
+            network.call(traffic.stream.below(data.gap), partial(flow, member))
     network.call(_REST, traffic.begin)
     network.run(until=MOST_SECONDS * SECOND)
     if len(done) < rounds + _WARM_UP:

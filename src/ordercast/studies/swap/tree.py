@@ -9,8 +9,8 @@ the heir, takes its place among the others, and what it held if it was the sink 
 neighbours have changed meanwhile it gives the locks back and begins again; the last site stays
 (SWAP-2).
 
-As printed, the sink's heir would point to the leaver and the others would not be turned at all.
-The tree spans those who may send; who delivers changes by epochs, as everywhere (SWAP-8).
+As printed, the sink's heir would point to the leaver and the others would not be turned at all. The
+tree spans the sites that may send. The sites that deliver change by epochs, as everywhere (SWAP-8).
 """
 
 from collections import deque
@@ -109,8 +109,9 @@ Told = Step | Say
 
 
 class SwapTree:
-    """State: neighbours; who holds the lock here and who waits for it; what is put off; if this
-    site is leaving, the sites whose locks it wants and how many of them it has."""
+    """State: neighbours; the holder of this site's lock and the sites that wait for it; requests
+    that are put off; if this site is leaving, the sites whose locks it wants and how many of them
+    it has."""
 
     def __init__(self, site: Site, swaps: MovingSwap, neighbours: Sequence[Site]) -> None:
         self.site = site

@@ -179,7 +179,7 @@ def figure_5(
     branching: float = 5.0,
     metagroups: float = 1.0,
 ) -> FormulaTerms:
-    """The setting of Figure 5 for a session of so many hosts: one source, a tenth of the hosts as
+    """The setting of Figure 5 for a session of this many hosts: one source, a tenth of the hosts as
     receivers (one at least), trees of degree B = 5, d = log_B r, p = h/2. The height h of TOM's
     tree and k are not given: h is log_B n or log_B r (errata TOM-5), k a parameter. In a tree of
     degree B one receiver in B forwards."""

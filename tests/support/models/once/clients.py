@@ -61,8 +61,7 @@ class ClientWorld(World):
         super().__init__(seed)
         self.remembers = 1 + seed // 8 % 4
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return ClientTable(self.most)
+    table = ClientTable
 
     def stamp(self, daemon: Daemon, group: str) -> int:
         """Above the stamps of what is stable, as far as the daemon knows."""
@@ -92,8 +91,7 @@ class _DeliversOld(ClientTable):
 class ForgetsClients(ClientWorld):
     """What comes from a client that is forgotten is new."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _DeliversOld(self.most)
+    table = _DeliversOld
 
 
 class _OldIsDuplicate(ClientTable):
@@ -105,8 +103,7 @@ class _OldIsDuplicate(ClientTable):
 class TakesOldForCopy(ClientWorld):
     """What is stamped too low was delivered before."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _OldIsDuplicate(self.most)
+    table = _OldIsDuplicate
 
 
 class _BelowMarkIsDuplicate(ClientTable):
@@ -120,8 +117,7 @@ class _BelowMarkIsDuplicate(ClientTable):
 class TakesLaterForIt(ClientWorld):
     """A number at or below the client's last one was delivered, however old its stamp is."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _BelowMarkIsDuplicate(self.most)
+    table = _BelowMarkIsDuplicate
 
 
 class _KeepsValue(ClientTable):
@@ -138,8 +134,7 @@ class _KeepsValue(ClientTable):
 class ForgetsInTurn(ClientWorld):
     """The client that came first is forgotten first, whatever it has sent since."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _KeepsValue(self.most)
+    table = _KeepsValue
 
 
 class StampsAnew(ClientWorld):
@@ -180,9 +175,6 @@ def _with_clients(mutant: type[World]) -> type[World]:
 
 class HoldsRequests(HoldsRelay, ClientWorld):
     """No window: a daemon knows the requests in its own store, and relays only what is stored."""
-
-    def new_table(self, site: str) -> Table:
-        return HoldsRelay.new_table(self, site)
 
 
 CLIENT_MUTANTS: tuple[type[World], ...] = (

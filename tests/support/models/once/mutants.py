@@ -16,8 +16,7 @@ class _Blind(Table):
 class HoldsRelay(World):
     """No table: a daemon knows the requests in its own store, and relays only what is stored."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _Blind(self.most)
+    table = _Blind
 
     def takes(self, daemon: Daemon, request: Request) -> bool:
         return all(copy.request.name != request.name for copy in daemon.own)
@@ -71,8 +70,7 @@ class _Numbers(Table):
 class PrunesSet(World):
     """A set of numbers, cut at those that are answered; copies of these come again."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _Numbers(self.most)
+    table = _Numbers
 
     def floor(self, client: Client) -> int:
         return min((one.number for one in client.open if one.group == "g"), default=0) - 1
@@ -86,8 +84,7 @@ class _Floors(Table):
 class FloorOfAccepted(RepeatsUnaccepted):
     """Whatever was accepted counts as delivered."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _Floors(self.most)
+    table = _Floors
 
     def floor(self, client: Client) -> int:
         return client.last["g"] - 1
@@ -139,8 +136,7 @@ class _Forgets(Table):
 
 
 class ForgetsEvicted(World):
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _Forgets(self.most)
+    table = _Forgets
 
 
 class BoundsBySite(World):
@@ -167,8 +163,7 @@ class _RecordsNoRefusal(Table):
 class RefusalNotRecorded(World):
     """The numbers after one that is refused wait for it, for ever."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _RecordsNoRefusal(self.most)
+    table = _RecordsNoRefusal
 
 
 class _RefusesByMarkAlone(Table):
@@ -179,8 +174,7 @@ class _RefusesByMarkAlone(Table):
 class RefusesByMarkAlone(World):
     """A refusal leaves a mark, and the entry takes any stamp from then on."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _RefusesByMarkAlone(self.most)
+    table = _RefusesByMarkAlone
 
 
 class _TakesOldForDuplicate(Table):
@@ -194,8 +188,7 @@ class TakesOldForDuplicate(World):
     """A number below the mark counts as delivered, even if it was sent before the entry was made.
     But perhaps it was refused."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _TakesOldForDuplicate(self.most)
+    table = _TakesOldForDuplicate
 
 
 class _LooksBeforeEntry(Table):
@@ -206,8 +199,7 @@ class _LooksBeforeEntry(Table):
 class LooksBeforeEntry(World):
     """An entry that a late copy has made asks for numbers that are stable long since."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _LooksBeforeEntry(self.most)
+    table = _LooksBeforeEntry
 
 
 class StampsUnstable(World):

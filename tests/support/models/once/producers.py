@@ -41,8 +41,7 @@ class MarkTable(Table):
 
 
 class ProducerWorld(World):
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return MarkTable(self.most)
+    table = MarkTable
 
     def lose_memory(self, client: Client) -> None:
         """It has what is not known to be stable, and its numbers."""
@@ -99,29 +98,26 @@ class _MarksApart(MarkTable):
 class FencedAreCopies(GenerationWorld):
     """Nothing of an earlier generation is delivered, but it is told stable."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _FencedAreCopies(self.most)
+    table = _FencedAreCopies
 
 
 class NumbersAlone(GenerationWorld):
     """A new program uses the numbers again, in no generation: what it sends is taken for copies."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _NumbersAlone(self.most)
+    table = _NumbersAlone
 
 
 class MarksApart(GenerationWorld):
     """Each generation has a mark of its own: the old program goes on between the new messages."""
 
-    def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return _MarksApart(self.most)
+    table = _MarksApart
 
 
 GENERATION_MUTANTS: tuple[type[GenerationWorld], ...] = (FencedAreCopies, NumbersAlone, MarksApart)
 
 
 def _with_marks(mutant: type[World]) -> type[World]:
-    if "new_table" in vars(mutant):
+    if "table" in vars(mutant) or "new_table" in vars(mutant):
         return mutant
     return type(mutant.__name__, (mutant, ProducerWorld), {})
 

@@ -63,7 +63,9 @@ class Client:
 
 
 class World:
-    """`seed` draws the schedule. The first methods are those that mutants replace."""
+    """`seed` draws the schedule. `table` and the first methods are what mutants replace."""
+
+    table: type[Table] = Table
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -83,7 +85,7 @@ class World:
     # --- what mutants replace ---------------------------------------------------------------------
 
     def new_table(self, site: str) -> Table:  # noqa: ARG002
-        return Table(self.most)
+        return self.table(self.most)
 
     def stamp(self, daemon: Daemon, group: str) -> int:
         """A stable count of the group's log, as far as the daemon knows."""

@@ -1,1 +1,2 @@
-"""Who is silent: what sites hear, how the manager judges, how long excluded sites wait."""
+"""Silent sites: what sites hear of each other, how the manager judges, how long excluded sites
+wait."""

@@ -28,9 +28,9 @@ class _Member(Protocol):
 
 
 class SilenceJudgement:
-    """State: the peers that each site finds silent, and those that it reaches through others; since
-    when pairs are apart, and when both sites of a pair last said so; what the manager itself does
-    not hear."""
+    """State: the peers that each site finds silent, and the peers that it reaches through others;
+    since when pairs are apart, and when both sites of a pair last said so; the sites that the
+    manager itself does not hear."""
 
     def __init__(self, member: _Member, raft: Raft) -> None:
         self._member = member
@@ -84,7 +84,7 @@ class SilenceJudgement:
         return voter not in self.unheard and site in self._says.get(voter, ())
 
     def _accusers(self) -> dict[Pair, list[Site]]:
-        """For each pair that is apart, who says so: one of the two, or both."""
+        """For each pair that is apart, the sites that say so: one of the two, or both."""
         name, roster = self._member.name, self._member.layout.roster
         found: dict[Pair, list[Site]] = {}
         for site in self.unheard:
@@ -111,8 +111,8 @@ class SilenceJudgement:
         return [two for two in self._since if two not in self._alone]
 
     def lasting(self, now: int) -> list[tuple[Pair, Sequence[Site]]]:
-        """The pairs that have been apart for so long that no third site will join them, each with
-        the sites of which one is to go."""
+        """The pairs that have been apart too long for a third site to join them, each with the
+        sites of which one is to go."""
         return [
             (two, (self._alone[two],) if two in self._alone else two)
             for two, since in self._since.items()

@@ -1,5 +1,5 @@
-"""What a member of a group knows of its clients, and what follows from that for a request which was
-sent through a site that is no member (docs/requests.md, "Through a site that is no member")."""
+"""A site that is no member of a group asks a member about a client's request. Here is the member's
+answer, and the conclusion from it (docs/requests.md, "Through a site that is no member")."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""What a site tells the manager: how far it has folded the records, and what it has closed.
+"""A site's report to the manager: how far it has folded the records, and the epochs that it has
+closed.
 
 A report of very many streams goes in parts. It is long, so it is sent when it is asked for, and not
 at every beat.

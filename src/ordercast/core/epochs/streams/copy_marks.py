@@ -1,6 +1,6 @@
-"""What a member of a group knows of a producer's messages to it, or of an id, and what follows from
-that for a message which was sent through a site that is no member (docs/producers.md and
-docs/ids.md, "Through a site that is no member")."""
+"""A site that is no member of a group asks a member about a message of a producer, or with an id.
+Here is the member's answer, and the conclusion from it (docs/producers.md and docs/ids.md, "Through
+a site that is no member")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ class CopyMarks:
 def copy_marks(
     site: Site, layout: Layout, engines: Mapping[int, Engine], group: Group, client: bytes
 ) -> CopyMarks | None:
-    """What this site can tell of what travels under this name; None: it has no log of the group.
-    Without a name: only how far ids are settled."""
+    """This site's answer about messages under this name; None: it has no log of the group. Without
+    a name: only how far ids are settled."""
     engine, home = engine_of(site, layout, engines, group), layout.home(site)
     if engine is None or home is None:
         return None

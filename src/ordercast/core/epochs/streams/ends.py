@@ -61,7 +61,7 @@ def told_in(layout: Layout, parts: Iterable[EndPart | Finish | Open]) -> dict[St
     for part in parts:
         for origin, incarnation, group, seq in part.lasts:
             stream = (origin, incarnation, group)
-            before = told.get(stream) or known(stream, 0)  # what is told is not below what is known
+            before = told.get(stream) or known(stream, 0)  # an end tells nothing below that
             told[stream] = max(before, seq)
     return told
 
@@ -78,8 +78,8 @@ def with_streams(
 ) -> Layout:
     """The layout with what an end tells. `begun`: the number of the record that began it. `heard`:
     the sites that had folded that record when they reported, and were in an epoch, with their
-    incarnations. They have compared their messages with all entries but those that a later record
-    has told. `opened`: the epochs that begin with it. `retired`: the sites that it retires, which
+    incarnations. They have compared their messages with all entries, except entries from later
+    records. `opened`: the epochs that begin with it. `retired`: the sites that it retires, which
     compare their messages with the entries when they fold it."""
     lasts = {**layout.lasts, **told}
     if layout.last_ticket:
@@ -91,7 +91,7 @@ def with_streams(
     floors, bygone, kept = dict(layout.floors), dict(layout.bygone), dict[Stream, int]()
     folds = BYGONE in layout.features  # sites without it keep the entries of retired sites
     for at in layout.floors if flush else ():
-        if at[1] < roster.get(at[0], 0):  # those stores are lost, and nobody takes what is of them
+        if at[1] < roster.get(at[0], 0):  # these stores are lost: no site takes their messages
             seq = floors.pop(at)
             if folds:
                 bygone[at] = max(seq, bygone.get(at, 0))

@@ -1,4 +1,4 @@
-"""Long reports go in parts: a frame, or a record of the voters' log, has only so many streams.
+"""Long reports go in parts: the streams in a frame, or in a record of the voters' log, are limited.
 
 Parts may be lost, doubled, late: all of them are sent again until the receiver has the whole.
 """
@@ -51,7 +51,7 @@ def end_in_parts(begun: int, counts: Counts, lasts: Included) -> list[EndPart]:
 
 
 class ReportParts(Generic[P]):
-    """State: the parts of one report that have come so far, and what the report is on."""
+    """State: the parts of one report that have come so far, and the subject of the report."""
 
     def __init__(self) -> None:
         self._parts: dict[int, P] = {}

@@ -1,8 +1,8 @@
 """The producers of a layout: each has a ticket for each group that it sends to. So has the window
 of a group that remembers ids (`ID_WINDOW`) or clients (`CLIENT_WINDOW`).
 
-No ticket is given twice. So what was sent under a name before the name was removed is never taken
-for what is sent under the same name after that.
+No ticket is given twice. So messages sent under a name before its removal are never taken for
+messages sent under the same name later.
 """
 
 from collections.abc import Container, Iterable, Mapping

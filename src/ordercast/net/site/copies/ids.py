@@ -1,9 +1,9 @@
 """Messages with ids of the senders' own, sent through this site (docs/ids.md).
 
 A member of the group has its log, so it knows which ids the group remembers, and what became of a
-copy. Another site asks a member. Each site limits how many such messages it has on their way, so
+copy. Another site asks a member. Each site limits the messages with ids that it has under way, so
 that all sites together do not fill the group's window of ids: otherwise the group would forget an
-id that is still on its way.
+id whose message is still under way.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""What became of messages of producers, and of those with ids, that were sent through a site which
-is no member of their group: it asks members (docs/producers.md and docs/ids.md, "Through a site
-that is no member").
+"""The outcome of messages of producers, and of messages with ids, that were sent through a site
+which is no member of their group: the site asks members (docs/producers.md and docs/ids.md,
+"Through a site that is no member").
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """Questions to members of groups that are asked again, of another member each time, until one
-answers. All who ask about the same at the same time wait for one question."""
+answers. All callers that ask the same at the same time wait for one question."""
 
 import asyncio
 import secrets

@@ -247,7 +247,8 @@ class RepeatSender:
         )
 
     def _told(self, group: Group) -> ProducerMarks:
-        """What the ends of epochs have said: a site without the group's log knows no more."""
+        """The marks that the ends of epochs have told: a site without the group's log knows no
+        others."""
         return ProducerMarks(marks_in(self._core.layout.lasts, [group]))
 
     def _was_told(self, group: Group, requests: Requests) -> bool:

@@ -1,4 +1,5 @@
-"""What a site has sent and delivered, by group, since its process started, and how long it took.
+"""Counts and times of the messages that a site has sent and delivered, by group, since its process
+started.
 
 It counts batches, not messages one by one. A cluster may have very many groups and lists: beyond
 `MOST_GROUPS` the rest is counted together, and all lists of sites are counted as one.
