@@ -16,7 +16,7 @@ from ordercast.pipeline import figures, follow
 from ordercast.pipeline.following import lent_batches
 from ordercast.pipeline.following.figure import Figure, as_lines
 from ordercast.pipeline.following.figures_in_process import WindowFigures
-from ordercast.pipeline.following.lent_batches import BatchNames, Lender
+from ordercast.pipeline.following.lent_batches import BatchNames, Lender, LentQuery
 from ordercast.pipeline.following.tables import read_streams
 from support.cases.fuzz import right_history
 from support.cases.growing import GrowingHistory, parts_of_history, ten_a_second
@@ -116,6 +116,15 @@ def test_a_batch_that_no_client_takes_is_not_done(
     assert given == (["batch"] if was_there else [])
     assert names.there() == ({("beat", 0)} if was_there else set())
     names.remove("beat", 0)
+
+
+def test_a_query_that_does_not_start_leaves_no_name(spark: SparkSession, tmp_path: Path) -> None:
+    growing = GrowingHistory(tmp_path / "h")
+    growing.append(ten_a_second())
+    sent = read_streams(spark, str(growing.folder))["sent"].writeStream.outputMode("complete")
+    with pytest.raises(PySparkException, match="complete"):
+        LentQuery(spark, sent, lambda *_: None)
+    assert BatchNames(spark, "ordercast").there() == set()
 
 
 def test_a_run_that_only_a_folder_names_is_refused_also_when_it_comes_late(

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,12 @@ class LentQuery:
         self._stopping = threading.Event()
         self._error: Exception | None = None
         self._names.give(_BEAT, 0)
-        self.query = writer.foreachBatch(Lender(prefix, GONE_S)).start()
+        try:
+            self.query = writer.foreachBatch(Lender(prefix, GONE_S)).start()
+        except BaseException:
+            with suppress(Exception):  # the error of the start is the one to tell
+                self._names.remove(_BEAT, 0)
+            raise
         self._taking = threading.Thread(target=self._run, name="ordercast batches", daemon=True)
         self._living = threading.Thread(target=self._live, name="ordercast beats", daemon=True)
         self._taking.start()
