@@ -26,9 +26,7 @@ _LARGE = 1_000  # sites of a domain
 _SMALL = 50  # times smaller than the domain: rounds of stability are mostly for others
 _LISTED = 5  # names that are written out
 _MEMORY = 1e9  # bytes at every site for its layout: more is said
-_PACKED = (
-    9  # bytes of a layout for each site, group and membership, beside names (7 to 9)
-)
+_PACKED = 9  # bytes of a layout for each site, group and membership, besides names (measured)
 BYTES_OUTSIDE = 36  # of a layout in memory, for each domain and site: who is outside (measured)
 
 _BEST = {
