@@ -84,6 +84,8 @@ def test_the_verdicts_on_rings_can_change() -> None:
     found = rings(few, {"centralized": 15.0, "ring": 90.0})
     assert found == [DIFFERS, AGREES, PARTLY]
     assert rings(few, {"centralized": 90.0, "ring": 13.0})[1] == PARTLY  # others grow more
+    late = {"centralized": 90.0, "symmetric": 91.0, "ring": 80.0}
+    assert rings(few, late)[2] == PARTLY, "symmetric ordering counts as well"
 
 
 def test_sources_at_once_wait_less_for_symmetric_ordering_than_one_alone() -> None:

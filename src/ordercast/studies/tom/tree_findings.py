@@ -151,7 +151,7 @@ def rings_findings(results: Results) -> list[Finding]:
     growth = {p: power(by_hosts(p)) for p in HOST_PROTOCOLS}
     frames = {p: at_rate(p, "frames") for p in HOST_PROTOCOLS}
     few = {p: by_hosts(p)[0].y for p in HOST_PROTOCOLS}
-    others = ("two_phase", "ring", "tom")
+    others = [p for p in HOST_PROTOCOLS if p != "centralized"]
     return [
         Finding(
             "Rings may permit higher concurrency than two-phase and centralized ordering.",
