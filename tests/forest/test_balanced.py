@@ -17,6 +17,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from support.cases.tables import random_table, tables
+from support.harness.commands import under_hash_seeds
 from support.judges.forests import problems
 
 both_partitioners = pytest.mark.parametrize("partitioner", ["metis", "builtin"])
@@ -191,16 +192,7 @@ def test_the_forest_does_not_depend_on_hashing_or_on_the_order_in_the_file(
         "assert f.parent == g.parent and f.primary == g.primary;"
         "print(json.dumps([f.parent, f.primary, f.detail]))"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "tests"},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    outputs = set(under_hash_seeds("-c", program))
     assert len(outputs) == 1
     assert "branching" in outputs.pop()
 

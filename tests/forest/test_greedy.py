@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +11,7 @@ from ordercast.forest.greedy import build_greedy
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from support.cases.tables import random_table, tables
+from support.harness.commands import under_hash_seeds
 from support.judges.forests import problems
 
 
@@ -85,16 +84,7 @@ def test_the_forest_does_not_depend_on_hashing_or_on_the_order_in_the_file() -> 
         "assert f.parent == g.parent and f.primary == g.primary;"
         "print(json.dumps([f.parent, f.primary]))"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "tests"},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    outputs = set(under_hash_seeds("-c", program))
     assert len(outputs) == 1
     assert len(json.loads(outputs.pop())[0]) == 120
 

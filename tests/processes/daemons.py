@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,16 @@ from support.harness.ports import free_ports
 COMMAND = (sys.executable, "-m", "ordercast.cli")
 GROUPS = {"alpha": ["a", "b"], "beta": ["b", "c"]}
 Finished = subprocess.CompletedProcess[str]
+
+
+def soon(check: Callable[[], bool], limit_s: float = 60.0) -> bool:
+    """Wait until it is so. False: it was not within the limit."""
+    until = time.monotonic() + limit_s
+    while not check():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 class Daemons:

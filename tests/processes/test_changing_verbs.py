@@ -2,16 +2,15 @@
 
 import json
 import re
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from processes.daemons import Daemons
+from processes.daemons import Daemons, soon
 from processes.daemons import up as really_up
 from support.harness.ports import free_ports
 
@@ -28,15 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
     """One cluster for the tests that leave its groups as they found them."""
     with up(tmp_path_factory.mktemp("cluster")) as daemons:
         yield daemons
-
-
-def soon(check: Callable[[], bool], limit_s: float = 60.0) -> bool:
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
-        if check():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def members(daemons: Daemons, via: str = "a") -> dict[str, list[str]]:

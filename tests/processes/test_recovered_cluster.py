@@ -2,25 +2,14 @@
 
 import json
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from processes.daemons import Daemons, up
+from processes.daemons import Daemons, soon, up
 
 FILE = "cluster.toml"
 GROUPS = {"alpha": ["a", "b", "c"], "beta": ["c", "d"]}
 LOST = ("--lost", "a", "--lost", "b")
-
-
-def soon(check: Callable[[], bool], limit_s: float = 60.0) -> bool:
-    until = time.monotonic() + limit_s
-    while not check():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def status(daemons: Daemons, site: str) -> Any:

@@ -10,14 +10,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from ordercast.net.export.history import collect
-from processes.daemons import Daemons, is_running, up
+from processes.daemons import Daemons, is_running, soon, up
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +25,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
     """One cluster for the tests that leave it as they found it, but for what was sent."""
     with up(tmp_path_factory.mktemp("cluster"), metrics=True, in_process=True) as daemons:
         yield daemons
-
-
-def soon(check: Callable[[], bool], limit_s: float = 60.0) -> bool:
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
-        if check():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_a_message_is_sent_and_printed_at_every_member(cluster: Daemons) -> None:

@@ -26,6 +26,7 @@ from ordercast.sim.simulate import simulate
 from ordercast.sim.workload import horizon, submissions
 from ordercast.wire.frames import Ack
 from support.cases.tables import FIGURE_3, table_of
+from support.harness.commands import under_hash_seeds
 from support.worlds.engines import simulate_with
 
 TABLE = table_of(FIGURE_3)
@@ -63,20 +64,8 @@ def test_the_same_seed_gives_the_same_history_and_another_seed_another() -> None
 
 @pytest.mark.parametrize("protocol", ["propagation", "centralized"])
 def test_two_processes_with_different_hash_seeds_give_the_same_hash(protocol: str) -> None:
-    found = [
-        json.loads(
-            subprocess.run(
-                [
-                    sys.executable, "-m", "ordercast.cli", "sim", "--schedule", "--json",
-                    "--protocol", protocol, "--seed", "12",
-                ],
-                env={"PYTHONHASHSEED": hash_seed},
-                capture_output=True,
-                check=True,
-            ).stdout
-        )
-        for hash_seed in ("1", "2")
-    ]  # fmt: skip
+    words = ("-m", "ordercast.cli", "sim", "--schedule", "--json", "--protocol", protocol)
+    found = [json.loads(output) for output in under_hash_seeds(*words, "--seed", "12")]
     assert found[0]["sent"] > 0
     assert found[0]["history_hash"] == found[1]["history_hash"]
 

@@ -1,8 +1,5 @@
 """The cluster file: defaults, one line per mistake, and what follows from it at every site."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from ordercast.model.options import SECOND
 from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.cluster.file import cluster_of_groups, parse_cluster, read_cluster
 from support.clusters.layouts import structure_of
+from support.harness.commands import under_hash_seeds
 from support.judges.forests import problems
 
 SMALL = """
@@ -393,17 +391,9 @@ def test_the_structure_is_the_same_in_every_process() -> None:
         "from ordercast.net.cluster.file import cluster_of_groups;"
         f"print(cluster_of_groups({groups!r}).first_layout().founding)"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
+    assert set(under_hash_seeds("-c", code)) == {
+        cluster_of_groups(groups).first_layout().founding + "\n"
     }
-    assert found == {cluster_of_groups(groups).first_layout().founding + "\n"}
 
 
 VALUES = st.recursive(

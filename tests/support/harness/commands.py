@@ -1,7 +1,11 @@
-"""Commands of the system that tests run; `make setup` installs them where it is root."""
+"""Commands that tests run: of the system (`make setup` installs them where it is root), and Python
+under other hash seeds."""
 
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +19,19 @@ def needed(name: str) -> str:
             pytest.fail(why)
         pytest.skip(why)
     return found
+
+
+def under_hash_seeds(*arguments: str) -> list[str]:
+    """What Python prints with these arguments, once under each of two hash seeds."""
+    paths = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    return [
+        subprocess.run(
+            [sys.executable, *arguments],
+            env={**env, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
