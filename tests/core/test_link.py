@@ -194,6 +194,39 @@ def test_an_answer_that_takes_longer_than_it_did_is_timed_again() -> None:
     assert link.outgoing[CONTROL].took <= Timing().resend_after
 
 
+def test_a_peer_that_answers_the_first_item_only_owes_an_answer() -> None:
+    """The second item left while the first was timed, and stays unanswered however often it is sent
+    again. A peer that owes nothing is asked for nothing, however long nobody speaks."""
+    pair = Pair()
+    link, out = pair.ends["a"], pair.ends["a"].outgoing[DOWN]
+    link.push(DOWN, item(1))
+    (first,) = pair.flush("a")
+    assert not out.owed_since(0)
+    pair.now = MILLISECOND
+    link.push(DOWN, item(2))
+    pair.flush("a")
+    assert out.owed_since(MILLISECOND)
+    pair.receive("b", first)
+    pair.ends["b"].ack_at = pair.now = 2 * MILLISECOND
+    for answer in pair.flush("b"):
+        pair.receive("a", answer)
+    assert not out.owed_since(2 * MILLISECOND)  # the answer was progress
+    while pair.now < SECOND:
+        pair.now = link.resend_at
+        link.alarm(pair.now)
+        (second,) = pair.flush("a")
+    assert out.owed_since(SECOND // 2)
+    pair.receive("b", second)
+    pair.ends["b"].ack_at = pair.now
+    for answer in pair.flush("b"):
+        pair.receive("a", answer)
+    assert not out.owed_since(NEVER)
+    pair.now += 60 * SECOND
+    link.push(DOWN, item(3))
+    pair.flush("a")
+    assert not out.owed_since(pair.now)
+
+
 def test_holes_of_two_lanes_are_asked_for_at_once() -> None:
     """One frame was lost with what rode in it."""
     pair = Pair()

@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordercast.core.epochs.layout import first_layout
+from ordercast.core.epochs.packing import pack_layout
+from ordercast.forest.forest import under_one_root
+from ordercast.forest.indexed_table import IndexedTable
+from ordercast.forest.star import build_star
 from ordercast.model.errors import ConfigError
 from ordercast.model.groups import GroupTable
 from ordercast.plan.advice import Plan, advise, rank
 from ordercast.plan.candidates import BUILDERS
 from ordercast.plan.objectives import EVERY_OBJECTIVE
+from ordercast.plan.reasons import packed_bytes
 from support.cases.tables import FIGURE_3, FIGURE_3_TIE, FIGURE_5, random_table, table_of, tables
 from support.judges.forests import problems
 
@@ -221,6 +227,21 @@ def test_what_a_cluster_could_not_hold_is_told() -> None:
     assert "4,000 domains among 8,000 sites: who is outside of which takes 1.2 GB" in told
     assert "clusters of their own" not in flat
     assert "is in" not in flat
+
+
+def test_a_layout_that_fits_into_no_frame_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an estimate, which is about what the layout's bytes are."""
+    table = random_table(3_000, 2_000, 6, seed=1)
+    layout = first_layout(
+        table.sites, table.sites[:3], table.groups, "star", "propagation",
+        lambda part, _builder, _protocol: under_one_root(build_star(part)), whole=True,
+    )  # fmt: skip
+    real = len(pack_layout(layout))
+    estimated = packed_bytes(IndexedTable.of(table))
+    assert real <= estimated <= 1.5 * real
+    assert "it cannot be sent to a new site" not in said(advise(table, "star"))
+    monkeypatch.setattr("ordercast.plan.reasons.FOLDED_BYTES", estimated - 1)
+    assert "and a frame room for 0: it cannot be sent to a new site." in said(advise(table, "star"))
 
 
 def test_a_large_domain_is_told_what_it_costs_beside_its_messages() -> None:

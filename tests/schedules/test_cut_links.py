@@ -85,6 +85,8 @@ def test_nobody_goes_and_returns_again_and_again() -> None:
         ("propagation", 209_184),  # the manager heard one that did not hear it
         ("metagroup", 207_078),  # the same, and its messages waited
         ("propagation", 211_812),  # two sites fed and answered each other as fast as they could
+        ("tom", 6_002_225),  # of two items one was answered: nobody asked for the other's answer
+        ("two_phase", 6_003_626),  # one went and returned for an origin in no group, on and on
         ("ring", 803_464),  # one whose answers took three timeouts had just been named as apart
     ],
 )

@@ -131,12 +131,20 @@ LOST_STORES = (
         "if not members and any(",
         "if False and any(",
     ),
-    found(
+    Bug(
         "nobody had a past any more, and one returned without it or a word of that",
         loss(20_156, changes=False, chance=3),
-        absence._may_return,
-        "(later or not there)",
-        "later",
+        (
+            Edit(absence._may_return, "(later or not there)", "later"),
+            Edit(past.misses_deliveries, "if not holders and any(", "if False and any("),
+        ),
+    ),
+    found(
+        "one came back without what a member that had lapsed had delivered of a lost past",
+        loss(6_000_876, changes=False),
+        past.misses_deliveries,
+        "if not holders and any(",
+        "if False and any(",
     ),
     found(
         "such a one was rolled back where nobody else wanted that past",

@@ -1,4 +1,5 @@
-"""Random schedules on the compiled companion and on the pure modules: the same history each time.
+"""Random schedules on the compiled companion and on the pure modules: the same history each time,
+and where sites are excluded and lose their stores the same counts.
 
 The companion is built once, for the sources as they are, into `.soak/compiled`; that takes a minute
 or two. The pure run is in this process (`make soak` switches the companion off), the compiled one
@@ -15,20 +16,28 @@ from pathlib import Path
 
 from ordercast.companion import digest_of_sources
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.sim.schedules import schedule
+from ordercast.sim import schedules
 from ordercast.sim.simulate import simulate
-from tools.soak.campaign import ROOT, Outcome
+from tools.soak.campaign import CAMPAIGNS, ROOT, Outcome, load_campaign
 
 CASE_S = 300
 PLACE = ROOT / ".soak" / "compiled"
-CODE = """
-import json, sys
+KINDS = ("schedule", "cutting", "flushes", "losses")  # of schedules.py; then campaigns
+CODE = f"""
+import json, runpy, sys
+sys.path[:0] = {[str(ROOT), str(ROOT / "tests")]!r}
 from ordercast.companion import CODE
-from ordercast.sim.schedules import schedule
-from ordercast.sim.simulate import simulate
-protocol, seed = json.loads(sys.argv[1])
-print(json.dumps([CODE, simulate(schedule(protocol, seed), seed).history_hash]))
+told = runpy.run_path({str(Path(__file__))!r})["told"]
+print(json.dumps([CODE, told(*json.loads(sys.argv[1]))]))
 """
+
+
+def told(kind: str, protocol: str, seed: int) -> object:
+    """What can be told of a case: the hash of its history, or what a campaign counts in it."""
+    if kind in ("flushes", "losses"):
+        outcome = load_campaign(CAMPAIGNS / f"{kind}.py").run(seed)
+        return [outcome.ok, outcome.message, dict(outcome.counters)]
+    return simulate(getattr(schedules, kind)(protocol, seed), seed).history_hash
 
 
 def built() -> Path:
@@ -46,11 +55,12 @@ def built() -> Path:
 
 
 def run(seed: int) -> Outcome:
-    protocol = list(PROTOCOLS)[seed % len(PROTOCOLS)]
+    kind = KINDS[seed % len(KINDS)]
+    case = (kind, list(PROTOCOLS)[seed // len(KINDS) % len(PROTOCOLS)], seed)
     environment = {**os.environ, "PYTHONPATH": str(built()), "ORDERCAST_PURE": ""}
-    command = [sys.executable, "-c", CODE, json.dumps([protocol, seed])]
+    command = [sys.executable, "-c", CODE, json.dumps(case)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    pure = simulate(schedule(protocol, seed), seed).history_hash
+    pure = told(*case)
     ok = done.returncode == 0 and json.loads(done.stdout) == ["compiled", pure]
-    told = "" if ok else f"{protocol} {seed}: pure {pure}, compiled {done.stdout}{done.stderr}"
-    return Outcome(ok=ok, counters={protocol: 1}, message=told)
+    differs = "" if ok else f"{case}: pure {pure}, compiled {done.stdout}{done.stderr}"
+    return Outcome(ok=ok, counters={kind: 1}, message=differs)

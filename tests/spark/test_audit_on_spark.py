@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +197,16 @@ def test_clocks_do_not_matter(in_parts: Audit) -> None:
     assert without_time(found.as_json()) == without_time(check_history(history).as_json())
 
 
+@pytest.fixture
+def large_types(spark: SparkSession) -> Iterator[None]:
+    """The session wants Arrow's large types of functions, and gives them."""
+    name = "spark.sql.execution.arrow.useLargeVarTypes"
+    spark.conf.set(name, "true")
+    yield
+    spark.conf.unset(name)
+
+
+@pytest.mark.usefixtures("large_types")
 def test_any_partitioning_and_other_widths_of_columns_will_do(spark: SparkSession) -> None:
     history = named(steady(300), "one")
     given = frames(spark, history)
@@ -205,6 +215,9 @@ def test_any_partitioning_and_other_widths_of_columns_will_do(spark: SparkSessio
     )
     given["sent"] = given["sent"].drop("digest").orderBy(f.desc("seq"))
     assert audit(spark, **given, causal=True).ok
+    move(history, "s1", 100, 103)
+    found = audit(spark, **frames(spark, history))
+    assert found.violations.count() == sum(found.checks.values()) > 0
 
 
 def test_events_and_epochs_may_be_left_out(spark: SparkSession) -> None:

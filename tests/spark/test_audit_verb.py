@@ -369,6 +369,10 @@ def test_a_lake_is_judged_as_any_history(kind: str, said: Any, tmp_path: Path) -
         found.append({**json.loads(out), "seconds": 0})
     assert found[0] == found[1]
     assert (found[0]["rows"], found[0]["ok"]) == (48, True)
+    for more in ((), ("--follow", "--once")):
+        code, _, err = said((tmp_path / "lake").as_uri(), *more)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "/lake: is a lake, whose files do not all count: give its folder" in err
     code, out, err = said(str(tmp_path / "lake"), "--follow", "--once", "--json")
     if kind == "delta":
         assert code == 2

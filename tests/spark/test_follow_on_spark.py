@@ -13,9 +13,10 @@ from ordercast.check.report import check_history
 from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline import figures, follow
+from ordercast.pipeline.following import lent_batches
 from ordercast.pipeline.following.figure import Figure, as_lines
 from ordercast.pipeline.following.figures_in_process import WindowFigures
-from ordercast.pipeline.following.lent_batches import BatchNames, Lender
+from ordercast.pipeline.following.lent_batches import BatchNames, Lender, LentQuery
 from ordercast.pipeline.following.tables import read_streams
 from support.cases.fuzz import right_history
 from support.cases.growing import GrowingHistory, parts_of_history, ten_a_second
@@ -87,10 +88,19 @@ def test_figures_per_site_and_group_in_windows(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.parametrize("was_there", [False, True])
 def test_a_batch_that_no_client_takes_is_not_done(
-    spark: SparkSession, tmp_path: Path, was_there: bool
+    spark: SparkSession, tmp_path: Path, was_there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be lost if it counted as done. Its name does not stay. A client that has ended is
-    known at once; one that gives no sign any more, after a time."""
+    known at once, before there is a name: Spark may kill who gives it. One that gives no sign any
+    more is known after a time."""
+    given: list[str] = []
+
+    class SeenNames(BatchNames):
+        def give(self, kind: str, *more: Any) -> None:
+            given.append(kind)
+            super().give(kind, *more)
+
+    monkeypatch.setattr(lent_batches, "BatchNames", SeenNames)
     growing = GrowingHistory(tmp_path / "h")
     growing.append(ten_a_second())
     state = tmp_path / "state"
@@ -103,8 +113,18 @@ def test_a_batch_that_no_client_takes_is_not_done(
     with pytest.raises(PySparkException, match="no client takes batch 0"):
         query.awaitTermination()
     assert not list((state / "commits").glob("[0-9]*"))
+    assert given == (["batch"] if was_there else [])
     assert names.there() == ({("beat", 0)} if was_there else set())
     names.remove("beat", 0)
+
+
+def test_a_query_that_does_not_start_leaves_no_name(spark: SparkSession, tmp_path: Path) -> None:
+    growing = GrowingHistory(tmp_path / "h")
+    growing.append(ten_a_second())
+    sent = read_streams(spark, str(growing.folder))["sent"].writeStream.outputMode("complete")
+    with pytest.raises(PySparkException, match="complete"):
+        LentQuery(spark, sent, lambda *_: None)
+    assert BatchNames(spark, "ordercast").there() == set()
 
 
 def test_a_run_that_only_a_folder_names_is_refused_also_when_it_comes_late(

@@ -350,9 +350,10 @@ def test_whether_set_up_needs_many_messages_is_judged_by_what_each_group_gets() 
 
 
 def test_table_2s_lower_bound_is_not_called_equality() -> None:
-    def results(messages: float, wanted: float = 5.0) -> Results:
+    def results(messages: float, wanted: float = 5.0, t_ms: float = 2.0) -> Results:
         rows = [
-            row("messages", messages), row("delay_ms", 2 * messages), row("depth_mean", 3.0),
+            row("messages", messages), row("delay_ms", t_ms * messages), row("depth_mean", 3.0),
+            row("extra_mean", 1.5),
             row("messages", 2.0, protocol="centralized"),
             row("messages", 7.0, protocol="two_phase"),
             row("messages_formula", 7.0, protocol="two_phase"),
@@ -361,9 +362,12 @@ def test_table_2s_lower_bound_is_not_called_equality() -> None:
         ]  # fmt: skip
         return Results.of(rows)
 
-    assert verdicts(table2_findings(results(4.0))) == [AGREES] * 6
-    assert verdicts(table2_findings(results(4.0, wanted=20.0)))[-1] == DIFFERS
+    assert verdicts(table2_findings(results(4.0))) == [*[AGREES] * 6, MEASURED]
+    assert verdicts(table2_findings(results(4.0, wanted=20.0)))[-2] == DIFFERS
     assert verdicts(table2_findings(results(4.4)))[0] == DIFFERS
+    assert verdicts(table2_findings(results(4.0, t_ms=2.5)))[1] == DIFFERS, "T is 2 ms"
+    unicasts = table2_findings(results(4.0))[-1].measured
+    assert "4.0 transmissions and 20 checks in software, or by unicasts 6.5" in unicasts
 
 
 def test_correlation_of_known_pairs() -> None:

@@ -375,7 +375,6 @@ def test_records_that_fit_together_go_into_one_frame_and_a_large_one_goes_alone(
     assert fitting([opened, opened]) == 1
     assert fitting([small, large]) == 1
     assert fitting([small] * 2_000) == RECORDS
-    assert fitting([small] * 100, 64) == 64
     assert fitting([]) == 0
     count = fitting([middle] * 100)
     assert 1 < count < 100

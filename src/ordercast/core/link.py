@@ -53,8 +53,8 @@ class Outgoing:
     """The sending end of a lane: items that are queued for the peer or under way."""
 
     __slots__ = (
-        "done", "got", "items", "last", "resend_at", "restored", "sent", "timed", "timed_at",
-        "took", "wait", "weight",
+        "done", "got", "items", "last", "owed_at", "resend_at", "restored", "sent", "timed",
+        "timed_at", "took", "wait", "weight",
     )  # fmt: skip
 
     def __init__(self, wait: int) -> None:
@@ -67,6 +67,7 @@ class Outgoing:
         self.wait = wait  # until items are sent again; it doubles each time
         self.timed = self.timed_at = 0  # an item whose round trip is timed, and its start
         self.took = 0  # the longest round trip lately; it fades
+        self.owed_at = 0  # since when the peer owes an acknowledgement, if it does
 
     def heard(self, now: int, timing: Timing, *, soon: bool) -> None:
         """The peer has got more than before: set the time until the next items are sent again.
@@ -89,7 +90,11 @@ class Outgoing:
                 wait = timing.repair_again
             if wait > most:
                 wait = most
-        self.wait, self.resend_at = wait, now + wait
+        self.wait, self.resend_at, self.owed_at = wait, now + wait, now
+
+    def owed_since(self, time: int) -> bool:
+        """Whether the peer has owed an acknowledgement since before that time, without progress."""
+        return self.sent > self.got and self.owed_at < time
 
     def weigh(self) -> None:
         """Compute `weight` anew, from the items that are sent and not done."""
@@ -349,6 +354,8 @@ class Link:
             self._data_at = now
 
     def _under_way(self, now: int, out: Outgoing, last: int) -> None:
+        if out.sent == out.got:
+            out.owed_at = now
         out.sent = last
         if not out.timed:
             out.timed, out.timed_at = last, now

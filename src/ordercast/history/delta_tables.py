@@ -5,6 +5,7 @@ transaction of Delta, so a table that has it already is passed over.
 """
 
 import importlib
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,8 @@ def compact(table: Path, keep_s: float) -> tuple[int, int, int]:
     opened = _open(table)
     before = len(opened.file_uris())
     opened.optimize.compact()
-    opened.vacuum(int(keep_s // _HOUR_S), dry_run=False, enforce_retention_duration=False)
+    hours = math.ceil(keep_s / _HOUR_S)  # Delta counts in hours: rather too long
+    opened.vacuum(hours, dry_run=False, enforce_retention_duration=False)
     opened = _open(table)
     opened.create_checkpoint()
     return before, len(opened.file_uris()), int(opened.version())

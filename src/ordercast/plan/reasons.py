@@ -7,7 +7,7 @@ from ordercast.forest.forest import numbers_of
 from ordercast.forest.indexed_table import IndexedTable
 from ordercast.forest.tree import Tree
 from ordercast.model.groups import Group, GroupTable
-from ordercast.model.limits import DEEPEST, VECTOR_ENTRIES
+from ordercast.model.limits import DEEPEST, FOLDED_BYTES, VECTOR_ENTRIES
 from ordercast.plan.candidates import Candidate
 from ordercast.plan.objectives import (
     ASSUMED_RATE,
@@ -26,6 +26,7 @@ _LARGE = 1_000  # sites of a domain
 _SMALL = 50  # times smaller than the domain: rounds of stability are mostly for others
 _LISTED = 5  # names that are written out
 _MEMORY = 1e9  # bytes at every site for its layout: more is said
+_PACKED = 9  # bytes of a layout for each site, group and membership, besides names (measured)
 BYTES_OUTSIDE = 36  # of a layout in memory, for each domain and site: who is outside (measured)
 
 _BEST = {
@@ -266,6 +267,17 @@ def _limits(indexed: IndexedTable, chosen: Candidate) -> Iterator[str]:
             f" which takes {memory / 1e9:,.1f} GB of memory at every site. Groups that never meet"
             " are better in clusters of their own."
         )
+    if (packed := packed_bytes(indexed)) > FOLDED_BYTES:
+        yield (
+            f"The layout of so many sites and groups has about {packed / 1e6:,.0f} MB, and a frame"
+            f" room for {FOLDED_BYTES / 1e6:,.0f}: it cannot be sent to a new site."
+        )
+
+
+def packed_bytes(indexed: IndexedTable) -> int:
+    """About as many as the layout takes in a frame; it is not built."""
+    parts = len(indexed.sites) + len(indexed.groups) + sum(map(len, indexed.members))
+    return sum(map(len, (*indexed.sites, *indexed.groups))) + _PACKED * parts
 
 
 def _idle_sites(indexed: IndexedTable) -> Iterator[str]:

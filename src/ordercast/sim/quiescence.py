@@ -55,9 +55,12 @@ def latest_layout(members: Sequence[Member]) -> Layout:
 
 def cut_off(members: Sequence[Member], joined: Joined) -> list[Site]:
     """The absent members that cannot return because they do not hear the manager, or a site that
-    is there and that they would share an epoch with."""
+    is there and that they would share an epoch with. Under `two_phase` members wait for the word of
+    origins outside their domain, too."""
     layout = latest_layout(members)
     up = [member.name for member in members]
+    awaits = any(domain.protocol == "two_phase" for domain in layout.domains.values())
+    heard = up if awaits else [other.name for other in members if other.manager.leads]
     found = []
     for member in members:
         if member.name not in layout.absent or layout.flushing is not None:
@@ -65,7 +68,7 @@ def cut_off(members: Sequence[Member], joined: Joined) -> list[Site]:
         back = ((member.name, layout.roster[member.name], member.flush.store),)
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), back)).flushing
         company = [site for site in trial.members if site in up] if trial is not None else []
-        company += [other.name for other in members if other.manager.leads]
+        company += heard
         if not all(site == member.name or joined(member.name, site) for site in company):
             found.append(member.name)
     return found

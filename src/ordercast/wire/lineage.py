@@ -4,6 +4,7 @@ The core knows nothing of these frames: they are between the drivers of two site
 "An older copy").
 """
 
+from collections.abc import Collection, Sequence
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta
@@ -56,15 +57,33 @@ class Lineage(Packed, frozen=True, tag="L"):
 
     def has_been_at(self, point: StorePoint) -> bool:
         """Whether this store has the point in its past. False: it is an older copy, or one that
-        went on beside the store that was there. Another store, or a start before those that are
-        listed, is not judged."""
-        if point.store != self.store or point.boot < self.starts[0].boot:
+        went on beside the store that was there. Another store is not judged. A start before those
+        that are listed is judged by the row alone: the store had no more when they began."""
+        if point.store != self.store:
             return True
+        if point.boot < self.starts[0].boot:
+            return point.row <= self.starts[0].row
         for n, start in enumerate(self.starts):
             if start.boot == point.boot:
                 end = self.starts[n + 1].row if n + 1 < len(self.starts) else self.row
                 return start.mark == point.mark and point.row <= end
         return False
+
+
+def kept_starts(starts: Sequence[StoreStart], disputed: Collection[int]) -> tuple[StoreStart, ...]:
+    """The starts to keep of a store: the last ones. `disputed`: boots of points where the store has
+    not been, as others said. These points must be told from its past for ever, however often an
+    older copy is started. So the start with that boot stays, or the last before it, and the start
+    that follows it."""
+    if len(starts) <= STARTS:
+        return tuple(starts)
+    pinned: dict[int, None] = {}
+    for boot in disputed:
+        at = sum(start.boot <= boot for start in starts) - 1
+        pinned |= {n: None for n in (at, at + 1) if 0 <= n < len(starts)}
+    others = [n for n in range(len(starts)) if n not in pinned]
+    kept = sorted([*pinned, *others[len(starts) - STARTS :]])
+    return tuple(starts[n] for n in kept)
 
 
 class StoredRow(Packed, frozen=True, tag="N"):

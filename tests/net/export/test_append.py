@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ordercast.check.report import check_history
-from ordercast.history.lake import hidden, read_lake
+from ordercast.history.lake import hidden, lake_files, read_lake
 from ordercast.history.lake_compaction import compact_lake
 from ordercast.history.lake_writer import opened_lake
 from ordercast.history.reader import count_rows, read_groups, read_history
@@ -192,6 +192,21 @@ def test_compacting_merges_a_day_and_readers_that_began_go_on(cluster: Cluster, 
     assert compact_lake(lake, keep_s=0).removed
     assert not list(lake.rglob(".append-*.parquet"))
     assert list(follow_folder(lake, once=True))[-1].report["rows"] == 120
+    cluster.close()
+
+
+def test_a_delta_table_keeps_merged_files_no_shorter_than_was_asked(
+    cluster: Cluster, lake: Path
+) -> None:
+    for _ in range(2):
+        cluster.some(1)
+        append(cluster.folder, lake, kind="delta")
+    found = read_lake(lake)
+    assert found is not None
+    before = lake_files(lake, found, "deliveries")
+    for keep_s, left in ((60, before), (0, [])):
+        compact_lake(lake, keep_s=keep_s)
+        assert [path for path in before if path.exists()] == left
     cluster.close()
 
 

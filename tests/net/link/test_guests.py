@@ -15,8 +15,11 @@ from ordercast.net.link.connection import LinkLimits
 from ordercast.net.link.hello import FOUNDING, Identity
 from ordercast.net.site import peer_list
 from ordercast.net.site.node import Node, site_of
+from ordercast.net.site.store_points import StorePoints
+from ordercast.net.store.store import Store
 from ordercast.wire.codec import WireFrame
 from ordercast.wire.epochs import ChangeRequest, Fed
+from ordercast.wire.lineage import StorePoint
 from support.clusters.processes import NAME, write_cluster
 from support.clusters.sites import GROUPS
 from support.harness.loops import in_loop
@@ -158,6 +161,40 @@ def test_there_is_room_for_so_many_and_others_follow_when_they_go(run: Runner) -
                 await guest.transport.close()
 
     run(main())
+
+
+@pytest.mark.parametrize("guest", [False, True])
+def test_a_guest_cannot_stop_a_site_by_what_it_says_of_its_store(
+    guest: bool, tmp_path: Path
+) -> None:
+    """It knows the store's number and its starts. A peer's word counts: an older copy is noticed
+    by it."""
+
+    @in_loop
+    async def run() -> None:
+        stopped: list[str] = []
+        store, other = (
+            Store.open(tmp_path / f"{n}.db", cluster=CLUSTER, site=n, durability="os") for n in "ad"
+        )
+        try:
+            a = End("a", AB if guest else anywhere("abd"), founded("f"))
+            a.transport._points = StorePoints("a", store, stopped.append, lambda: True)
+            d, again = former("d"), former("d")
+            again.transport._points = points = StorePoints("d", other, print, lambda: True)
+            points._heard["a"] = StorePoint(store.store_number, store.boot + 1, 1, 1_000)
+            async with started(a):
+                await come(d, a)
+                await until(lambda: d.state("a") == "connected", "taken")
+                await come(again, a)
+                await until(lambda: bool(stopped) or bool(a.transport.refusals.total()), "heard")
+                for end in (d, again):
+                    await end.transport.close()
+            assert bool(stopped) is not guest
+        finally:
+            store.close_sync()
+            other.close_sync()
+
+    run()
 
 
 async def told(site: Node) -> None:

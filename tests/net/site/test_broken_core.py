@@ -11,6 +11,7 @@ from ordercast.core.epochs.member import Member
 from ordercast.net.cluster.file import read_cluster
 from ordercast.net.daemon.daemon import run_daemon
 from ordercast.net.site.node import Node, site_of
+from ordercast.net.store.ledger import Ledger
 from support.clusters.processes import write_cluster
 from support.harness.loops import in_loop
 
@@ -82,6 +83,36 @@ def test_a_site_stops_and_a_restart_loses_and_doubles_nothing(
 
     run()
     assert [r for r in caplog.records if "a mistake in the core" in r.message]
+
+
+def test_a_site_stops_whose_store_can_be_written_no_more_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it answered they would wait for it: what it has is never durable."""
+    take = Ledger.take
+
+    def broken(ledger: Ledger, *given: Any) -> None:
+        if ledger._site == "b":
+            raise Mistake("in the store")
+        take(ledger, *given)
+
+    @in_loop
+    async def run() -> None:
+        options = {"durability": "os", "on_failure": "exclude", "deliver": "safe"}
+        quick = {"suspect": "200ms"}
+        async with ordercast.local_cluster(
+            GROUPS, dir=tmp_path, timeouts=quick, **options
+        ) as cluster:
+            a, b = cluster["a"], cluster["b"]
+            await (await a.multicast("alpha", b"before")).stable()
+            monkeypatch.setattr(Ledger, "take", broken)
+            async with asyncio.timeout(WAIT_S):
+                await (await a.multicast("alpha", b"after")).stable()
+            assert "store can be written no more: in the store" in site_of(b).failed
+            monkeypatch.undo()
+            await cluster.kill("b")
+
+    run()
 
 
 def test_a_daemon_ends_with_one_line_and_leaves_nothing(

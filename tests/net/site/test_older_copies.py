@@ -3,17 +3,28 @@ one line, and no message is reported stable that the others do not have."""
 
 import asyncio
 import shutil
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import ordercast
+from ordercast.core.outbox import Accepted
+from ordercast.model.messages import Batch, pack_payloads
+from ordercast.net.link.hello import INVENTED
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site.node import site_of
+from ordercast.net.site.store_points import StorePoints
+from ordercast.net.store.box import StoreBox
+from ordercast.net.store.store import Store
+from ordercast.wire import lineage
 from ordercast.wire.lineage import Lineage, StorePoint, StoreStart
 from support.harness import loops
 
+STARTS = 6  # that a store keeps: fewer than usual, so that the test is quick
 GROUPS = {"alpha": ["a", "b", "c"]}
 LINE = "an older copy was put back; put back the newest one, or move"
 
@@ -195,9 +206,90 @@ def test_copies_of_all_stores_of_a_stopped_cluster_go_on(tmp_path: Path) -> None
 
 def test_a_store_has_been_where_its_past_was_and_nowhere_else() -> None:
     starts = (StoreStart(3, 30, 100), StoreStart(4, 40, 150), StoreStart(6, 60, 150))
-    lineage = Lineage(1, starts, 170)
-    right = [(3, 30, 150), (4, 40, 150), (6, 60, 170), (6, 60, 0), (2, 99, 9_999)]
+    store = Lineage(1, starts, 170)
+    right = [(3, 30, 150), (4, 40, 150), (6, 60, 170), (6, 60, 0), (2, 99, 100)]
     wrong = [(3, 30, 151), (3, 31, 100), (4, 40, 151), (5, 50, 1), (6, 60, 171), (7, 70, 1)]
-    assert all(lineage.has_been_at(StorePoint(1, *point)) for point in right)
-    assert not any(lineage.has_been_at(StorePoint(1, *point)) for point in wrong)
-    assert lineage.has_been_at(StorePoint(2, 7, 70, 1))  # another store: not judged
+    wrong += [(2, 99, 101)]  # before those that are listed: it had no more when they began
+    assert all(store.has_been_at(StorePoint(1, *point)) for point in right)
+    assert not any(store.has_been_at(StorePoint(1, *point)) for point in wrong)
+    assert store.has_been_at(StorePoint(2, 7, 70, 1))  # another store: not judged
+
+
+@pytest.mark.parametrize("behind", [0, 3])
+def test_an_older_copy_stays_one_however_often_it_is_started(
+    behind: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service manager starts it again whenever it stops, and each start may write something."""
+    monkeypatch.setattr(lineage, "STARTS", STARTS)
+    store = opened(tmp_path)
+    for row in range(5):
+        write(store, row + 1)
+    store.close_sync()
+    copied(tmp_path, "a", tmp_path / "aside")
+    for _ in range(behind + 1):
+        store = opened(tmp_path)
+        write(store, store.row + 1)
+        store.close_sync()
+    known = Lineage(store.store_number, store.starts, store.row).point
+    copied(tmp_path / "aside", "a", tmp_path)
+    for _ in range(STARTS + behind + 3):
+        refused: list[str] = []
+        store = opened(tmp_path)
+        write(store, store.row + 1)
+        points = StorePoints("a", store, refused.append, lambda: True)
+        assert not points.take("b", Lineage(9, (StoreStart(1, 7, 0),), 0, heard=known))
+        assert [LINE in line for line in refused] == [True]
+        assert len(store.starts) <= STARTS
+        store.close_sync()
+    mine = points.introduction("b")
+    assert mine is not None
+    assert not mine.has_been_at(known), "so b judges it, too"
+
+
+def test_of_disputed_starts_those_that_tell_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "STARTS", STARTS)
+    starts = tuple(StoreStart(boot, boot, boot) for boot in range(1, 10))
+
+    def boots(*disputed: int) -> list[int]:
+        return [start.boot for start in lineage.kept_starts(starts, disputed)]
+
+    assert boots() == [4, 5, 6, 7, 8, 9]
+    assert boots(2) == [2, 3, 6, 7, 8, 9]
+    assert boots(4, 1) == [1, 2, 4, 5, 8, 9]
+    assert boots(12) == boots()
+    assert lineage.kept_starts(starts[:6], [1]) == starts[:6]
+
+
+def opened(folder: Path) -> Store:
+    return Store.open(folder / "a.db", cluster="demo", site="a", durability="os", call=done)
+
+
+def done(call: Callable[[], None]) -> None:
+    call()
+
+
+def write(store: Store, seq: int) -> None:
+    written = threading.Event()
+    batch = Batch("a", 1, "g", seq, 1, pack_payloads([b"x"]))
+    store.write(StoreBox(records=[Accepted(batch)]), written.set)
+    assert written.wait(10)
+
+
+def test_a_peer_cannot_stop_a_site_by_naming_what_its_present_start_never_said(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path / "stores", "wait", "safe") as running:
+            await sent(running, "a", "before")
+            a = site_of(running["a"])
+            start, row = a.store.starts[-1], a.store.row + 1_000
+            heard = StorePoint(a.store.store_number, start.boot, start.mark, row)
+            b = site_of(running["b"]).points.introduction("a")
+            assert b is not None
+            a.driver.frames("b", [replace(b, heard=heard)])
+            assert not a.failed
+            assert INVENTED in a.points.behind["b"]
+            a.driver.frames("b", [b])
+            await sent(running, "a", "after")
+
+    loops.run(main())

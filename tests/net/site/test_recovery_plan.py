@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import socket
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,26 @@ def test_where_it_cannot_be_done_one_line_says_why(tmp_path: Path) -> None:
         refused(r"site 'b' answers at 127\.0\.0\.1:", "a", "b")
     put_away(tmp_path, "c", "d")
     refused("no voter that is left has its store here", "a", "b")
+
+
+def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    path = cluster_file(tmp_path, "abc")
+
+    @in_loop
+    async def run() -> None:
+        async with asyncio.timeout(WAIT_S), contextlib.AsyncExitStack() as stack:
+            nodes = await opened(stack, path, "abcd")
+            await until_all_know(nodes, "alpha", "abcd")
+
+    run()
+    put_away(tmp_path, "a", "b")
+    with Recovery(read_cluster(path), tmp_path) as recovery:
+        plan = recovery.plan(["a", "b"])
+        store = recovery._stores[plan.chosen]
+        store._db.execute("PRAGMA busy_timeout = 0").fetchall()
+        with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(ConfigError, match=r"c\.db: cannot be written: .*locked") as told:
+                recovery.carry_out(plan)
+            other.execute("COMMIT")
+        assert "\n" not in str(told.value)

@@ -210,9 +210,13 @@ def test_a_position_that_is_forgotten_is_told(tmp_path: Path) -> None:
             break
         time.sleep(0.02)
     assert store.first == 51
-    with pytest.raises(Forgotten, match="position 50 is no longer kept; the first that is: 51"):
+    line = "position 50 is no longer kept; the first that is: 51"
+    with pytest.raises(Forgotten, match=line) as told:
         store.read(50, 1)
     assert store.read(53, 1)[0].position == 51
+    write(store, kept(101), at_ns=1)
+    assert store.read(101, 1)[0].position == 101, "who keeps the error keeps nobody at this state"
+    assert told.value
     store.close_sync()
 
 

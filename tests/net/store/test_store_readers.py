@@ -15,6 +15,7 @@ from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.reader_rows import ReaderRow
 from ordercast.net.store.store import Store
+from support.stores.clock import RunClock
 from support.stores.records import SOON_S, anew, engine, flush, kept, kill, open_store, write
 
 HOUR = 3_600_000_000_000
@@ -104,14 +105,29 @@ def test_a_reader_is_waited_for_up_to_its_bytes(tmp_path: Path) -> None:
     store.close_sync()
 
 
-def test_a_reader_is_waited_for_up_to_its_age(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "a.db", readers=ReaderLimits(age=HOUR))
-    now = time.time_ns()
-    write(store, *(kept(n) for n in range(1, 101)), at_ns=now - 2 * HOUR)
-    write(store, *(kept(n) for n in range(101, 201)), at_ns=now)
-    write(store, forget=anew(200, engine()), delivered=200, readers=[row("r", 0)], confirmed=200)
-    soon(lambda: store.first == 101, "what is too old is kept, or what is not is gone")
-    assert store.holds["r"].since_ns
+def test_a_reader_is_waited_for_up_to_its_age(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the time that the site has run: not while it was down, and whatever its clock says."""
+    clock = RunClock(monkeypatch)
+    path, limits = tmp_path / "a.db", ReaderLimits(age=24 * HOUR)
+    store = open_store(path, readers=limits)
+    write(store, readers=[row("r", 0)])
+    year = 365 * 24 * HOUR
+    for n, at in enumerate([0, -50 * year, 0, 4 * year, 0, 0]):
+        write(store, *(kept(m) for m in range(100 * n + 1, 100 * n + 101)), at_ns=clock.wall + at)
+        clock.run(4 * HOUR)
+        soon(lambda: "r" in store.holds, "nobody has looked")
+    write(store, forget=anew(600, engine()), delivered=600, confirmed=600)
+    for _ in range(2):
+        clock.stand(14 * 24 * HOUR)
+        store.close_sync()
+        store = open_store(path, readers=limits)
+        flush(store, StoreBox(confirmed=600, delivered=600))
+        assert store.first == 1
+    clock.run(10 * HOUR)
+    soon(lambda: store.first == 301, "what is too old is kept, or what is not is gone")
+    soon(lambda: 20 * HOUR < store.holds["r"].age_ns < 24 * HOUR, "another age")
     store.close_sync()
 
 

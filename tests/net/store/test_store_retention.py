@@ -14,6 +14,7 @@ from ordercast.net.store.box import StoreBox
 from ordercast.net.store.cleanup import PIECE
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store
+from support.stores.clock import RunClock
 from support.stores.records import (
     SOON_S,
     accepted,
@@ -196,11 +197,15 @@ def test_a_store_without_a_row_of_the_log_knows_what_it_had(tmp_path: Path) -> N
     store.close_sync()
 
 
-def test_rows_younger_than_the_age_stay(tmp_path: Path) -> None:
+def test_rows_younger_than_the_age_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = RunClock(monkeypatch)
     store = open_store(tmp_path / "a.db", retention=Retention("age", HOUR))
-    now = time.time_ns()
     for number in range(1, 101):
-        write(store, kept(number), at_ns=now - 2 * HOUR if number <= 60 else now)
+        write(store, kept(number), at_ns=1 if number % 7 else 2**62)  # whatever the clock said
+        if number == 60:
+            clock.run(HOUR // 2)
+            write(store, confirmed=1)
+            clock.run(HOUR)
     write(store, forget=fold(100), confirmed=100)
     soon(lambda: store.first == 61, "old rows stay")
     quiet(store)

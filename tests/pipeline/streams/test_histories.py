@@ -194,6 +194,11 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     folder = write(tmp_path / "h", [delivered("alice", 1)])
     with pytest.raises(ConfigError, match=r"sites: .* has no deliveries of 'alcie' .*'alice'"):
         stream(folder, sites="alcie").initialOffset()
+    with pytest.raises(ConfigError, match=r"startingOffsets: 'alcie' is none of .*'alice'"):
+        stream(folder, startingOffsets='{"alcie": [1, 1]}').initialOffset()
+    more = {"history": str(folder), "endingOffsets": '{"alcie": [1, 1]}'}
+    with pytest.raises(ConfigError, match=r"endingOffsets: 'alcie' is none of .*'alice'"):
+        BatchReader(source_options(more)).partitions()
     (file,) = (folder / "deliveries").glob("*.parquet")
     file.write_bytes(b"PAR1 no more")
     with pytest.raises(ConfigError, match="cannot be read as Parquet"):

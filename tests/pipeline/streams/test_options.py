@@ -7,7 +7,7 @@ import pytest
 
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.streams.offsets import Offset
-from ordercast.pipeline.streams.options import sink_options, source_options
+from ordercast.pipeline.streams.options import query_options, sink_options, source_options
 
 
 def test_names_are_taken_in_any_case_and_a_path_is_a_history() -> None:
@@ -55,6 +55,12 @@ def test_a_mistake_in_an_option_of_the_source_is_one_line(
         source_options(options)
     assert said in str(found.value)
     assert "\n" not in str(found.value)
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(ConfigError, match=r"endingOffsets: is for spark\.read"):
+        query_options({"history": "h", "endingoffsets": "latest"})
+    assert query_options({"history": "h"}) == source_options({"history": "h"})
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,43 @@ def test_a_folder_belongs_to_one_query(tmp_path: Path) -> None:
         Staging(tmp_path).claim("spark-2")
 
 
+def test_another_query_is_refused_though_it_sends_as_the_same_producer(tmp_path: Path) -> None:
+    """Its first batches have the numbers of those that are done: its rows would go nowhere."""
+    for query in ("q1", "q1"):
+        assert Staging(tmp_path).claim("mine", query) == "mine"
+    with pytest.raises(ConfigError, match=r"belongs to query q1, and this is query q2"):
+        Staging(tmp_path).claim("mine", "q2")
+    assert Staging(tmp_path).claim("", "") == "mine"  # a batch without tasks
+
+
+@in_loop
+async def test_a_query_that_was_set_back_is_refused(tmp_path: Path) -> None:
+    """Its batches are made anew, perhaps of more rows than those that are done, or of others than
+    those that were sent. The last batch may be repeated."""
+    staging = Staging(tmp_path)
+
+    def nobody() -> Any:
+        raise ConnectionError("asked")
+
+    def commit(batch: int) -> Any:
+        file = staging.stage(batch, 0, iter([StagedRow("alpha", b"x")]))
+        return commit_batch(staging, "mine", batch, [file], nobody, query="q1")
+
+    staging.claim("mine", "q1")
+    for batch in (4, 5):
+        staging.fix(FixedBatch("mine", batch, 10, 10, []))
+        staging.finish(batch)
+    for batch in (3, 4):  # 3 is not known here any more
+        with pytest.raises(Error, match=rf"batch {batch}: .* has batch 5, so the checkpoint"):
+            await commit(batch)
+    await commit(5)
+    with pytest.raises(ConnectionError):  # it would be sent
+        await commit(6)
+    staging.stage(7, 0, iter([StagedRow("alpha", b"x")]))  # says nothing
+    with pytest.raises(ConnectionError):
+        await commit(6)
+
+
 def test_staged_rows_that_are_damaged_are_not_sent(tmp_path: Path) -> None:
     staging = Staging(tmp_path)
     file = staging.stage(1, 0, iter([StagedRow("alpha", b"x" * 100)]))
@@ -280,17 +317,17 @@ def _struct(text: str) -> StructType:
 def test_a_name_that_is_given_counts_as_one_that_others_may_have_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[tuple[str, bool]] = []
+    told: list[tuple[str, bool, str]] = []
 
-    async def commit(_: Staging, producer: str, *__: Any, chosen: bool) -> None:
-        told.append((producer, chosen))
+    async def commit(_: Staging, producer: str, *__: Any, chosen: bool, query: str) -> None:
+        told.append((producer, chosen, query))
 
     monkeypatch.setattr(sink, "commit_batch", commit)
     given = {"nodes": "c.toml", "stagingLocation": "/d", "group": "alpha"}
-    staged = Staged("spark-1", StagedFile(0, "0-0.rows", 0, "", [], 0))
+    staged = Staged("spark-1", "1", StagedFile(0, "0-0.rows", 0, "", [], 0))
     for options in (given, {**given, "producer": "spark-1"}):
         SinkWriter(sink_options(options), _struct("payload binary")).commit([staged], 0)
-    assert told == [("spark-1", False), ("spark-1", True)]
+    assert told == [("spark-1", False, "1"), ("spark-1", True, "1")]
 
 
 def test_rows_without_a_group_or_a_payload_are_refused() -> None:
@@ -303,4 +340,7 @@ def test_rows_without_a_group_or_a_payload_are_refused() -> None:
         staged_row({"payload": b"x", "group": None}, None)
     with pytest.raises(ConfigError, match="headers: 'é' is not a name"):
         staged_row({"payload": b"x", "headers": {"é": b""}}, "alpha")
+    with pytest.raises(ConfigError, match="group: '' is not a name"):
+        staged_row({"payload": b"x", "group": ""}, "alpha")
+    assert staged_row({"payload": b"x", "group": None}, "alpha") == StagedRow("alpha", b"x")
     assert staged_row({"payload": "x", "group": "beta"}, "alpha") == StagedRow("beta", b"x")

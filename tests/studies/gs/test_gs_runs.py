@@ -1,9 +1,11 @@
 """The experiments behind [GS]'s graphs and tables, against the simulator and by hand."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from ordercast.core.structure import Structure
-from ordercast.model.groups import Group, GroupTable
+from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.options import MILLISECOND
 from ordercast.pipeline.sweeps.tables import Drawing, draw_table
 from ordercast.plan.advice import advise
@@ -11,6 +13,7 @@ from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.sim.networks import PointToPointSpec
 from ordercast.studies.gs.forests import OTHER_LATENCIES, forest_costs, last_at, set_up_costs
 from ordercast.studies.gs.frames import BROADCAST, P2P, MessageWay, multicasts, table_costs
+from ordercast.studies.gs.heuristics import at_random, depth_by
 from ordercast.studies.gs.load import under_load_costs
 
 # c is in all groups: greedy makes a star at c. From outside to c, then to the others by name.
@@ -66,6 +69,31 @@ def test_delays_at_other_latencies_are_those_of_the_simulated_protocols() -> Non
             last = [max(found.delays(message)) / MILLISECOND for message in found.sent]
             told = modelled[f"{protocol}/{last_at(l_ms)}"]
             assert told == pytest.approx(sum(last) / len(last), abs=1e-9), (protocol, l_ms)
+
+
+def most_frequent(candidates: Sequence[Site], open_groups: Mapping[Site, int]) -> Site:
+    """The paper's own choice, by name among equals."""
+    return max(candidates, key=lambda site: open_groups[site])
+
+
+@pytest.mark.parametrize("sizes", [(12, 6, 4), (60, 30, 5), (40, 20, 10)])
+def test_by_the_papers_choice_the_depths_are_those_of_greedy(sizes: tuple[int, int, int]) -> None:
+    deeper = []
+    for seed in range(8):
+        table = draw_table(Drawing(*sizes), seed)
+        greedy = forest_costs(config(*sizes), seed, "").measures["propagation/depth_mean"]
+        assert depth_by(most_frequent, table) == pytest.approx(greedy, abs=1e-9)
+        deeper.append(depth_by(at_random(seed), table) - greedy)
+    assert sum(deeper) > 0
+
+
+def test_any_site_of_a_chain_may_be_the_root() -> None:
+    """From an end it is as deep as the chain has groups; from the middle each is one deep."""
+    chain = GroupTable.of({"x": ["a", "b"], "y": ["b", "c"], "z": ["c", "d"]})
+    depths = {depth_by(at_random(seed), chain) for seed in range(40)}
+    assert depths == {1.0}
+    wide = GroupTable.of({"x": ["a", "b", "c"], "y": ["a", "d"], "z": ["b", "d"]})
+    assert len({depth_by(at_random(seed), wide) for seed in range(40)}) > 1
 
 
 @pytest.mark.parametrize("network", [P2P, BROADCAST])

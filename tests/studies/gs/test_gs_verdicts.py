@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ordercast.pipeline.sweeps.results import ResultRow, Results
+from ordercast.studies.gs.design_findings import compromise_findings, heuristic_findings
 from ordercast.studies.gs.findings import load_findings, table1_findings, table2_findings
 from ordercast.studies.gs.forests import forest_costs
 from ordercast.studies.gs.load import PROTOCOLS
@@ -28,7 +29,7 @@ def broadcast(*times: float) -> Finding:
         n = {"propagation": two_phase / more, "centralized": 2.0, "two_phase": two_phase}
         for protocol in PROTOCOLS:
             of = dict.fromkeys(("messages", "messages_formula", "delay_ms"), n[protocol])
-            of |= {"depth_mean": 1.0, "checks": 20.0, "wanted_checks": 5.0}
+            of |= {"depth_mean": 1.0, "extra_mean": 0.5, "checks": 20.0, "wanted_checks": 5.0}
             rows += [row(name, value, protocol, size=size) for name, value in of.items()]
     return starting(table2_findings(Results.of(rows)), "Two-phase (n + 2) is comparable")
 
@@ -105,3 +106,44 @@ def test_the_mean_receiver_is_of_the_sites_that_are_in_a_group() -> None:
     """Two groups of 3 among 1,000 sites: hardly a site is in both, and few are in any."""
     found = forest_costs({"sites": 1000, "groups": 2, "size": 3}, 1, "").measures
     assert found["two_phase/load_mean"] == found["two_phase/load_max"] == 3
+
+
+@pytest.mark.parametrize(
+    ("anyhow", "verdict"),
+    [((3.0, 2.0), AGREES), ((3.0, 1.5), PARTLY), ((2.0, 2.0), PARTLY), ((1.0, 1.0), DIFFERS)],
+)
+def test_the_greedy_choice_helps_where_trees_are_shorter_and_nowhere_deeper(
+    anyhow: tuple[float, float], verdict: str
+) -> None:
+    rows = []
+    for sites, other in zip((20, 50), anyhow, strict=True):
+        at = {"sites": sites, "groups": 10}
+        rows.append(row("depth_mean", 2.0, "propagation", **at))
+        rows.append(row("depth_mean_at_random", other, "propagation", **at))
+    (found,) = heuristic_findings(Results.of(rows), "sites")
+    assert found.verdict == verdict
+    assert heuristic_findings(Results.of(rows[::2]), "sites") == [], "built by one choice alone"
+
+
+@pytest.mark.parametrize(
+    ("load", "delay", "verdict"),
+    [(50.0, 20.0, AGREES), (50.0, 40.0, DIFFERS), (99.0, 20.0, DIFFERS)],
+)
+def test_a_compromise_is_good_if_it_is_better_than_both_extremes_at_their_worst(
+    load: float, delay: float, verdict: str
+) -> None:
+    def found(*points: tuple[float, float]) -> Finding:
+        rows = []
+        for sites, (busiest, last) in zip((20, 50), points, strict=False):
+            at = {"sites": sites, "groups": 10}
+            rows += [
+                row("load_max", busiest, "propagation", **at),
+                row("load_max", 80.0, "centralized", **at),
+                row("delay_last_ms", last, "propagation", **at),
+                row("delay_last_ms", 26.0, "two_phase", **at),
+            ]
+        (one,) = compromise_findings(Results.of(rows), "sites")
+        return one
+
+    assert found((load, delay)).verdict == verdict
+    assert found((load, delay), (50.0, 20.0)).verdict == (AGREES if verdict == AGREES else PARTLY)

@@ -26,7 +26,9 @@ from ordercast.studies.stab.findings import (
     pairs_findings,
     queue_findings,
     rtt_findings,
+    scale_findings,
     table1_findings,
+    trigger_findings,
 )
 from ordercast.studies.stab.printed_values import (
     HOPS_OF_THE_LAST_ACK,
@@ -366,6 +368,57 @@ def test_whether_s_coordps_round_trip_grows_as_the_height_is_computed() -> None:
     assert found(30.0, 40.0, 80.0) == [AGREES]
     assert found(30.0, 40.0, 400.0) == [PARTLY]
     assert found(30.0, 80.0, 400.0) == [DIFFERS]
+
+
+@pytest.mark.parametrize(
+    ("rtt", "most", "verdict"),
+    [((10, 400), 20_000, AGREES), ((10, 400), 1_000, PARTLY), ((10, 9_000), 20_000, PARTLY)],
+)
+def test_to_scale_is_to_grow_less_than_the_members_up_to_tens_of_thousands(
+    rtt: tuple[float, float], most: int, verdict: str
+) -> None:
+    rows = []
+    for protocol in PROTOCOLS:
+        times = rtt if protocol == "s_coordp" else (10, 20)
+        for n, time in zip((50, most), times, strict=True):
+            at = row(protocol, n, time)
+            rows += [
+                at,
+                dataclasses.replace(at, measure="messages_per_member", mean=3.0),
+                dataclasses.replace(at, measure="messages_on_hops", mean=3.0 * n),
+            ]
+    elsewhere = [row(p, 50, 9.0, **{k: v}) for p in PROTOCOLS
+                 for k, v in (("placement", "shuffled"), ("links", "wan"))]  # fmt: skip
+    found = {each.statement: each for each in scale_findings(Results.of([*rows, *elsewhere]))}
+    scaling = found["The structured protocols scale to at least tens of thousands of participants."]
+    assert scaling.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("printed", "stops", "verdict"),
+    [(35.0, 0.0, AGREES), (35.0, 12.0, PARTLY), (130.0, 12.0, DIFFERS)],
+)
+def test_the_best_x_is_one_with_which_nobody_stops(
+    printed: float, stops: float, verdict: str
+) -> None:
+    rows = []
+    for limit in (10, 30, 34, 40, 45, MEASURED_LIMIT):
+        means = {
+            "rounds": 16.0, "rounds_formula": 16.0, "meanwhile": 5.0, "first_stops": 0.0,
+            "stops": stops if limit > 30 else 0.0, "stopped_share": 0.0, "stable_share": 1.0,
+            "time_to_stable_ms": 9.0, "round_ms": 9.0, "alpha": 1.0, "mended_limit": 35.0,
+            "printed_limit": printed,
+        }  # fmt: skip
+        at = {"limit": limit, "loss": 0.0, "members": 15}
+        rows += [ResultRow(at, name, mean, 0.0, 5) for name, mean in means.items()]
+    found = {each.claim: each for each in trigger_findings(Results.of(rows))}
+    best = found["The best X is the greater of g − rf and (g − 2rf)/(1 − α)."]
+    assert best.verdict == verdict
+    if printed < 40:
+        assert (
+            f"With X = 34, the largest one tried that is no greater, the first member stops 0.0"
+            f" times and a member on average {stops:.1f} times" in best.measured
+        )
 
 
 def test_the_printed_queue_of_1_stands_in_figure_8() -> None:

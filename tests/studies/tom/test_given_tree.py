@@ -59,8 +59,8 @@ def test_the_verdicts_on_a_given_tree_can_change() -> None:
         ]
         return [finding.verdict for finding in given_findings(Results.of(rows))]
 
-    assert verdicts(mp=3.0, tom=1.0) == [AGREES] * 8
-    assert verdicts(mp=1.0, tom=2.0) == [DIFFERS] * 8
+    assert verdicts(mp=3.0, tom=1.0) == [AGREES] * 10
+    assert verdicts(mp=1.0, tom=2.0) == [DIFFERS] * 10
 
 
 def rings(few: dict[str, float], many: dict[str, float]) -> list[str]:
@@ -84,6 +84,8 @@ def test_the_verdicts_on_rings_can_change() -> None:
     found = rings(few, {"centralized": 15.0, "ring": 90.0})
     assert found == [DIFFERS, AGREES, PARTLY]
     assert rings(few, {"centralized": 90.0, "ring": 13.0})[1] == PARTLY  # others grow more
+    late = {"centralized": 90.0, "symmetric": 91.0, "ring": 80.0}
+    assert rings(few, late)[2] == PARTLY, "symmetric ordering counts as well"
 
 
 def test_sources_at_once_wait_less_for_symmetric_ordering_than_one_alone() -> None:

@@ -1,6 +1,7 @@
 """[TOM] Table 1 and Figure 5 on small points, run here: measured, printed, corrected."""
 
 import dataclasses
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ordercast.pipeline.sweeps.tasks import Point
 from ordercast.plan.canvas import style
 from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.studies.catalogue import CATALOGUE
-from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY
+from ordercast.studies.reproduction import AGREES, DIFFERS, PARTLY, Finding
 from ordercast.studies.tom.costs import TRANSMISSIONS
 from ordercast.studies.tom.runs import (
     MEMBERS,
@@ -126,6 +127,59 @@ def test_an_equation_holds_where_it_holds_in_more_than_half_of_the_sessions() ->
     assert [verdict(*shares) for shares in asked] == [AGREES, AGREES, PARTLY, PARTLY, DIFFERS]
 
 
+@cache
+def small_table() -> Results:
+    points = [point(3, 1, MEMBERS), point(5, 1, MEMBERS), point(5, 2, MEMBERS)]
+    return results("tom-table1", points)
+
+
+def told(**means: float) -> dict[str, Finding]:
+    """Findings of Table 1 by their statements, with some rows of a small run given other means:
+    `ring_transmissions_2` of two sources, `ring_x_source_5` of five receivers and one source."""
+
+    def other(row: ResultRow) -> ResultRow:
+        sources, size = row.parameters["sources"], row.parameters["size"]
+        at = sources if sources > 1 or row.measure == "transmissions" else size
+        name = f"{row.parameters['protocol']}_{row.measure}_{at}"
+        return dataclasses.replace(row, mean=means.get(name, row.mean))
+
+    table = Results.of([other(row) for row in small_table().rows])
+    return {each.statement: each for each in CATALOGUE["tom-table1"].find(table)}
+
+
+def test_a_ring_shares_turns_at_best_if_no_message_takes_less() -> None:
+    claim = "ring: at best M = 2n/k, if k messages share the turns of the token."
+    assert told(ring_transmissions_1=99, ring_transmissions_2=99)[claim].verdict == AGREES
+    assert told(ring_transmissions_1=99, ring_transmissions_2=2)[claim].verdict == PARTLY
+    assert told(ring_transmissions_1=1, ring_transmissions_2=2)[claim].verdict == DIFFERS
+
+
+def test_without_multicast_symmetric_ordering_sends_each_packet_to_each_receiver() -> None:
+    claim = "symmetric, without multicast: M = s((r − 1) + r(r − 1))."
+    assert told()[claim].verdict == DIFFERS
+    assert told(symmetric_messages_5=4 + 5 * 4)[claim].verdict == PARTLY
+    exact = told(symmetric_messages_3=2 + 3 * 2, symmetric_messages_5=4 + 5 * 4)
+    assert exact[claim].verdict == AGREES
+
+
+def test_packets_agree_by_one_way_of_counting_for_all_roles() -> None:
+    """Copies at the source and multicasts at the receivers, as each fits, would be two."""
+    claim = "two-phase: the terms of X, equation 2."
+    fits, no = {"": 3.0, "_multicast": 3.0}, 90.0
+
+    def verdict(of_source: str, of_receivers: str) -> str:
+        means = {}
+        for size in (3, 5):
+            for kind in fits:
+                at = 3.0 * size if kind == of_source else no
+                means[f"two_phase_x_source{kind}_{size}"] = at
+                means[f"two_phase_x_receiver{kind}_{size}"] = 3.0 if kind == of_receivers else no
+        return told(**means)[claim].verdict
+
+    assert verdict("", "") == verdict("_multicast", "_multicast") == AGREES
+    assert verdict("", "_multicast") == PARTLY
+
+
 def test_a_load_without_s_must_not_grow_with_the_sources() -> None:
     """Two-phase's X is O(r): half of twice the load is still a growth."""
     points = [point(n, s, MEMBERS) for n, s in ((4, 1), (8, 1), (4, 2), (4, 4))]
@@ -183,5 +237,16 @@ def test_of_sessions_the_claims_are_judged() -> None:
     table = results("tom-figure5", [point(n // 10, 1, MEMBERS, n) for n in (20, 40)])
     least, _, tom, engaged, _ = CATALOGUE["tom-figure5"].find(table)
     assert (least.verdict, tom.verdict, engaged.verdict) == (AGREES, DIFFERS, AGREES)
+
+    def engaging(protocol: str, hosts: float) -> str:
+        rows = [
+            dataclasses.replace(r, mean=hosts)
+            if (r.measure, r.parameters["protocol"]) == ("hosts_engaged", protocol) else r
+            for r in table.rows
+        ]  # fmt: skip
+        return CATALOGUE["tom-figure5"].find(Results.of(rows))[3].verdict
+
+    assert engaging("tom", 9.0) == PARTLY, "more than twice as many as receive"
+    assert engaging("ring", 9.0) == PARTLY, "not all hosts"
     with style():
         assert len(CATALOGUE["tom-figure5"].draw(table).axes) == 2

@@ -14,7 +14,7 @@ from ordercast.core.epochs.absence import fold_flush, longest_away
 from ordercast.core.epochs.flush import Flusher
 from ordercast.core.epochs.folds import Folds
 from ordercast.core.epochs.layout import Flushing, Layout
-from ordercast.core.epochs.past import Chosen, choose
+from ordercast.core.epochs.past import Chosen, choose, misses_deliveries
 from ordercast.core.epochs.raft import Raft
 from ordercast.core.epochs.silence.judgement import SilenceJudgement
 from ordercast.core.epochs.silence.pauses import Pauses
@@ -70,6 +70,8 @@ class Exclusions:
         # Of present sites that asked for a flush.
         self._flushed = Pauses(suspect // _AGAIN_PART, _AGAIN_MOST * suspect)
         self._awaited: dict[Site, dict[Site, int]] = {}  # origins that a site waits for, since when
+        # The origins outside its domain for which a site was excluded: it does not hear them.
+        self._unheard_origins: dict[Site, dict[Site, None]] = {}
         self._begin(0)
 
     def _begin(self, flush: int) -> None:
@@ -196,14 +198,21 @@ class Exclusions:
         such pairs, rather no voter, and never the manager. Only one at a time: perhaps the next
         epoch needs no other."""
         layout, counts = self._member.layout, dict[Site, int]()
+        origins: dict[Site, dict[Site, None]] = {}
         for (a, b), ends in self._silences.lasting(now):
-            needed = self._are_joined(a, b) or self._is_awaited(a, b) or self._is_awaited(b, a)
+            for origin, site in ((a, b), (b, a)):
+                if self._is_awaited(origin, site):
+                    origins.setdefault(site, {})[origin] = None
+            needed = self._are_joined(a, b) or b in origins.get(a, ()) or a in origins.get(b, ())
             for site in ends if needed else ():
                 if site != self._member.name and layout.home(site) is not None:
                     counts[site] = counts.get(site, 0) + 1
         voters = layout.voters
         last_first = sorted(counts, reverse=True)
-        return max(last_first, key=lambda site: (counts[site], site not in voters), default=None)
+        out = max(last_first, key=lambda site: (counts[site], site not in voters), default=None)
+        if out is not None and out in origins:
+            self._unheard_origins[out] = origins[out]
+        return out
 
     def _are_joined(self, a: Site, b: Site) -> bool:
         """Whether these sites need each other: both take part in one epoch or one flush, or one is
@@ -301,19 +310,35 @@ class Exclusions:
         return let_in
 
     def _returning(self, asking: Sequence[Returning]) -> tuple[Returning, ...]:
-        """Those of the asking sites that a flush would let back."""
+        """Those of the asking sites that a flush lets back. One that would miss what a present site
+        may have delivered comes later, when it has lapsed; but not if somebody needs it to
+        return."""
+        let_in, flush = self._let_in(asking)
+        if flush is None or not flush.fresh:
+            return let_in
+        layout = self._member.layout
+        later = [one for one in let_in if misses_deliveries(layout, flush, one[0])]
+        if not later:
+            return let_in
+        without, _ = self._let_in([one for one in let_in if one not in later])
+        return without if len(without) + len(later) == len(let_in) else let_in
+
+    def _let_in(self, asking: Sequence[Returning]) -> tuple[tuple[Returning, ...], Flushing | None]:
+        """Those that the records let back, and the flush."""
         layout = self._member.layout
         if not asking:
-            return ()
+            return (), None
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(asking)))
         flush = trial.flushing
-        return tuple(one for one in asking if flush is not None and one[0] not in flush.absent)
+        back = (one for one in asking if flush is not None and one[0] not in flush.absent)
+        return tuple(back), flush
 
     def _together(
         self, asking: Sequence[Returning], let_in: Sequence[Returning]
     ) -> list[Returning]:
         """The sites that may return together, voters first. An absent site does not return if it
-        does not hear the manager or another site of the flush."""
+        does not hear the manager, another site of the flush, or an origin that it was excluded
+        for: the origin would send to it again at once."""
         layout = self._member.layout
         trial = fold_flush(replace(layout, count=layout.count + 1), Flush((), tuple(let_in)))
         members = () if trial.flushing is None else trial.flushing.members
@@ -321,8 +346,9 @@ class Exclusions:
         company[self._member.name] = None
         found: list[Returning] = []
         for one in sorted(asking, key=lambda one: one[0] not in layout.voters):
+            barred = company | self._unheard_origins.get(one[0], {})
             partners = self._silences.partners(one[0])
-            if one[0] in layout.absent and any(site in company for site in partners):
+            if one[0] in layout.absent and any(site in barred for site in partners):
                 continue
             company[one[0]] = None
             found.append(one)

@@ -35,7 +35,8 @@ class Fence:
             self._raised = False
             self._unstored += 1
             box.counted = [*box.counted, MEMBER]
-            box.send, box.then_send = [], [*box.send, *box.then_send]
+            box.then_send = [*box.send, *box.then_send]
+            box.send = []
 
     def stored(self) -> None:
         """One of these bursts is durable, and its relays have left."""

@@ -111,6 +111,23 @@ def _is_lost(layout: Layout, flush: Flushing, epoch: int, members: Iterable[Site
     return not any(site in counted or since > epoch for site, since in away.items())
 
 
+def misses_deliveries(layout: Layout, flush: Flushing, site: Site) -> bool:
+    """Whether a site that returns in this flush would get less of a past than a present site may
+    have delivered: all that had it whole have lost their stores, and a member is present that was
+    not among them. It may have lapsed, and then it has delivered what it had of that past."""
+    since = layout.absent.get(site)
+    if since is None or site in flush.fresh or site in layout.lapsed:
+        return False
+    for (epoch, group), (number, members) in layout.pasts.items():
+        nominal = members or layout.groups.get(group, ())
+        if number and epoch >= since and site in nominal:
+            left = [s for s in nominal if s not in flush.fresh]
+            holders = [s for s in layout.counted.get(epoch, ()) if s in left]
+            if not holders and any(s not in layout.absent for s in left):
+                return True
+    return False
+
+
 Found: TypeAlias = dict[Place, tuple[int, tuple[Site, ...], Site]]
 
 

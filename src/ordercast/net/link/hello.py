@@ -60,6 +60,7 @@ UNKNOWN_SITE: Final = "unknown site"
 OURSELVES: Final = "connected to ourselves"
 REFUSES_US: Final = "it refuses us"
 OUR_STORE: Final = "our store is an older copy"
+INVENTED: Final = "it names more of our store than there is"
 OTHER_FOUNDING: Final = "it is of a cluster that was founded otherwise"
 
 

@@ -44,6 +44,7 @@ from ordercast.net.link.dialler import Dialler
 from ordercast.net.link.hello import (
     FOUNDING,
     INSTANCE_BYTES,
+    INVENTED,
     OTHER_FOUNDING,
     OUR_STORE,
     UNKNOWN_SITE,
@@ -96,6 +97,9 @@ class KnownPoints(Protocol):
     def told(self, peer: Site, point: StorePoint) -> bool:
         """The peer has heard of this point of this site's store. Returns whether the store has been
         there."""
+
+    def is_invented(self, point: StorePoint) -> bool:
+        """Whether the peer names more of this site's present start than there is."""
 
     def founded(self) -> bool:
         """Whether this site has heard of a record: its cluster has a past."""
@@ -440,15 +444,19 @@ class Transport:
     def _check_point(self, connection: Connection, hello: Hello) -> None:
         """Compare this site's store with what the peer has heard of it, and its founding with the
         peer's. The peer tells that even in a refusal: it refuses an older copy, whose boots it has
-        met before."""
-        if self._points is None or hello.site not in self._peers:
+        met before. A guest tells nothing of either: it is of this cluster no more."""
+        peer = self._peers.get(hello.site)
+        if self._points is None or peer is None or peer.guest:
             return
         if (hello.cluster, hello.to) != (self.identity.cluster, self.site):
             return
         if self._is_stranger(connection):
             return  # a stranger must not be able to stop this site
-        if hello.heard is not None and not self._points.told(hello.site, hello.heard):
-            raise LinkTrouble(OUR_STORE, usual=True)  # the site says why, and stops
+        if hello.heard is not None:
+            if self._points.is_invented(hello.heard):
+                raise LinkTrouble(INVENTED)
+            if not self._points.told(hello.site, hello.heard):
+                raise LinkTrouble(OUR_STORE, usual=True)  # the site says why, and stops
         ours, theirs = (terms.get(FOUNDING) for terms in (self.identity.terms, hello.terms))
         if hello.founded and not self._points.founded() and ours and theirs and ours != theirs:
             self._points.other_cluster(hello.site)

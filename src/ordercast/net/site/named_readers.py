@@ -486,8 +486,7 @@ class NamedReaders:
         passed = stream.standing(row.passed, row.attempt)
         hold = self._store.holds.get(row.name, ReaderHold(0, 0))
         behind = max(0, stream.delivered - passed)
-        age = max(0, time.time_ns() - hold.since_ns) if hold.since_ns and behind else 0
-        size = hold.bytes if behind else 0
+        size, age = (hold.bytes, hold.age_ns) if behind else (0, 0)
         return {
             "groups": ALL_GROUPS if row.groups is None else sorted(row.groups),
             "confirmed": stream.standing(row.confirmed, row.attempt),

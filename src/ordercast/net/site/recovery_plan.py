@@ -29,6 +29,7 @@ from ordercast.net.store.box import StoreBox
 from ordercast.net.store.store import Store
 
 _DIAL_S = 2.0
+_LOOK_S = 0.1  # between looks whether the store can be written
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +192,17 @@ class Recovery:
     # --- doing it ---------------------------------------------------------------------------------
 
     def carry_out(self, plan: RecoveryPlan) -> None:
-        """Write the record into the store of the chosen voter, durably."""
-        records = self._records(plan)
+        """Write the record into the store of the chosen voter, durably. Raises ConfigError, in one
+        line, if that cannot be written."""
+        records, store = self._records(plan), self._stores[plan.chosen]
         done = threading.Event()
-        self._stores[plan.chosen].write(StoreBox(records=records, at_ns=time.time_ns()), done.set)
-        done.wait()
+        store.write(StoreBox(records=records, at_ns=time.time_ns()), done.set)
+        while not done.wait(_LOOK_S):
+            if store.failed is not None:
+                raise ConfigError(
+                    f"{store.path}: cannot be written: {store.failed}; see to that, and recover"
+                    " again (if the lost are no voters then, this was written at last)"
+                )
 
     def _records(self, plan: RecoveryPlan) -> list[MemberRecord]:
         member = self._members[plan.chosen]

@@ -9,6 +9,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import chain
 
 from ordercast.core.epochs.admission import SeqRange
@@ -282,6 +284,7 @@ class RunningSite:
         self.transport.revoke(self._revoked)
         await self.transport.start()
         self.driver.start()
+        self.store.when_stopped(partial(_in_loop, asyncio.get_running_loop(), self._store_stopped))
         self.named.start()
         if self.presence.excludes:
             self._look()
@@ -511,6 +514,14 @@ class RunningSite:
     def broken(self, error: Exception) -> None:
         self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
 
+    def _store_stopped(self, error: Exception) -> None:
+        """Nothing can be acknowledged any more. Others would wait for this site as long as it
+        answers."""
+        if self._closed is None:
+            why = f"site {self.site} stops: its store can be written no more: {error}"
+            _log.critical("%s", why)
+            self._stop(why)
+
     def _outdated(self, why: str) -> None:
         if not self.failed:
             _log.critical("%s", why)
@@ -528,3 +539,10 @@ class RunningSite:
         if self.durable:
             self._events.append(("gap", gap.position, gap_to_json(gap)))
             self.rows_due = True
+
+
+def _in_loop(
+    loop: asyncio.AbstractEventLoop, call: Callable[[Exception], None], error: Exception
+) -> None:
+    with suppress(RuntimeError):  # the loop is closed: the site is, too
+        loop.call_soon_threadsafe(call, error)

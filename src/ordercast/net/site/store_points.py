@@ -8,14 +8,16 @@ that depend on it.
 from collections.abc import Callable
 
 from ordercast.model.groups import Site
+from ordercast.net.link.hello import INVENTED
 from ordercast.net.site.assembly import AnyStore
 from ordercast.wire.lineage import Lineage, LineageFrame, StorePoint
 
 
 class StorePoints:
-    """`behind`: the peers whose stores are older than what they have said. `outdated` is called,
-    with one line, when a peer shows that this site's own store is, or that there is a cluster with
-    a past already. `founded` tells whether this site's has one."""
+    """`behind`: the peers that are not listened to, and why: their stores are older than what they
+    have said, or they name what this site has never said. `outdated` is called, with one line, when
+    a peer shows that this site's own store is older, or that there is a cluster with a past
+    already. `founded` tells whether this site's has one."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class StorePoints:
         mine = self.introduction(peer)
         if mine is None or mine.has_been_at(point):
             return True
+        self._store.keep_disputed(point)
         self._outdated(
             f"{self._store.path}: this store is older than what site {self._site} has said to"
             f" {peer}, which heard of {_named(point)}, and this one has {_named(mine.point)}: an"
@@ -67,6 +70,16 @@ class StorePoints:
             f" {self._site}.db* away and start the site as one that lost its store"
         )
         return False
+
+    def is_invented(self, point: StorePoint) -> bool:
+        """Whether a peer names more rows of this site's present start than there are. Only this
+        process can have told them, and it has not: so the peer is wrong, and not the store."""
+        starts = self._store.starts
+        if not starts or (point.store, point.boot, point.mark) != (
+            self._store.store_number, starts[-1].boot, starts[-1].mark,
+        ):  # fmt: skip
+            return False
+        return point.row > self._store.row
 
     def other_cluster(self, peer: Site) -> None:
         """A peer is of a cluster with a past, which was founded otherwise than this site would: the
@@ -84,8 +97,12 @@ class StorePoints:
 
     def _meet(self, peer: Site, lineage: Lineage) -> bool:
         self.behind.pop(peer, None)
-        if lineage.heard is not None and not self.told(peer, lineage.heard):
-            return False
+        if lineage.heard is not None:
+            if self.is_invented(lineage.heard):
+                self.behind[peer] = INVENTED
+                return False
+            if not self.told(peer, lineage.heard):
+                return False
         known = self._heard.get(peer)
         if known is not None and not lineage.has_been_at(known):
             self.behind[peer] = (

@@ -17,7 +17,8 @@ from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.ledger import Commit, Ledger
 from ordercast.net.store.opening_rows import OpeningRows
 from ordercast.net.store.reader_rows import ReaderHold
-from ordercast.net.store.rows import MINE
+from ordercast.net.store.row_ages import RowAges
+from ordercast.net.store.rows import AGES, MINE, PUT_STATE, state_row
 
 PIECE = 256  # rows that are removed with a commit, at least
 IDLE_PIECE = 2_048  # the same, if there is nothing else to write
@@ -29,7 +30,7 @@ EVENTS_S = 1.0  # pause between looks for old events
 _FIRST_POSITION = "SELECT position FROM batches ORDER BY n LIMIT 1"
 _FIRST_KEPT = (
     "SELECT n FROM batches WHERE n >= ? AND n < ?"
-    f" AND ((kind & {MINE} AND position + count > ?) OR at_ns >= ?) ORDER BY n LIMIT 1"
+    f" AND ((kind & {MINE} AND position + count > ?) OR n >= ?) ORDER BY n LIMIT 1"
 )
 
 
@@ -40,12 +41,18 @@ class Cleanup:
     events_s = EVENTS_S
 
     def __init__(
-        self, db: sqlite3.Connection, first: int, retention: Retention, readers: ReaderLimits
+        self,
+        db: sqlite3.Connection,
+        first: int,
+        retention: Retention,
+        readers: ReaderLimits,
+        row_ages: RowAges,
     ) -> None:
         self.first = first
         self._db = db
         self._retention = retention
         self._readers = readers
+        self._row_ages = row_ages
         self.holds: Mapping[str, ReaderHold] = {}
         self._named = False  # there are named readers
         self._readers_changed = -1
@@ -73,6 +80,8 @@ class Cleanup:
     def piece(self, ledger: Ledger, added: int, commit: Commit) -> int:
         """Remove some rows inside the transaction that is under way. Returns what `first` is when
         the transaction is durable."""
+        if self._ages and (ages := self._row_ages.note(ledger.last + 1)):
+            self._db.execute(PUT_STATE, state_row(AGES, ages))
         news = commit.checkpoint is not None or ledger.confirmed != self._confirmed
         if ledger.readers_changed != self._readers_changed:
             self._readers_changed = ledger.readers_changed
@@ -133,34 +142,27 @@ class Cleanup:
         holds = {}
         for name, position in upto.items():
             n = self._row_after(ledger, position)
-            at = self._db.execute("SELECT at_ns FROM batches WHERE n = ?", (n,)).fetchone()
             size = (ledger.last + 1 - n) * used // max(rows, 1)
-            holds[name] = ReaderHold(size, 0 if at is None else int(at[0]))
+            holds[name] = ReaderHold(size, self._row_ages.age(n))
         self.holds = holds
         fitting = self._readers.bytes * rows // used
-        old = self._search("at_ns", ledger, time.time_ns() - self._readers.age)
-        self._too_old = max(ledger.last + 1 - fitting, old)
+        self._too_old = max(ledger.last + 1 - fitting, self._row_ages.before(self._readers.age))
 
     def _row_after(self, ledger: Ledger, position: int) -> int:
         """The row with the message after a position, or the row after the last."""
         if position >= ledger.logged:
             return ledger.last + 1
-        return max(self.first, self._search("position", ledger, position + 2) - 1)
-
-    def _search(self, column: str, ledger: Ledger, least: int) -> int:
-        """The first row with at least this value, which grows along `n`, or the row after the
-        last."""
-        low, high = self.first, ledger.last + 1
+        low, high = self.first, ledger.last + 1  # positions never fall along `n`
         while low < high:
             middle = (low + high) // 2
             found = self._db.execute(
-                f"SELECT {column} FROM batches WHERE n = ?", (middle,)
+                "SELECT position FROM batches WHERE n = ?", (middle,)
             ).fetchone()
-            if found[0] >= least:
+            if found[0] >= position + 2:
                 high = middle
             else:
                 low = middle + 1
-        return low
+        return max(self.first, low - 1)
 
     def _low(self, ledger: Ledger, n: int) -> int:
         """No row from `n` on refers to a row before this one. The value never falls along `n`."""
@@ -195,10 +197,10 @@ class Cleanup:
         return self._ages and time.monotonic() - self._looked > 1.0
 
     def _young(self) -> int:
-        """Rows that were written at this time or later stay."""
+        """The first row that is too young to go."""
         if self._retention.kind != "age":
             return NEVER
-        return time.time_ns() - self._retention.amount
+        return self._row_ages.before(self._retention.amount)
 
     def _too_many(self, rows: int) -> int:
         """About how many of these rows must go so that the file has its size."""

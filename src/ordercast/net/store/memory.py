@@ -120,6 +120,12 @@ class MemoryStore:
     def keep_points(self, points: Mapping[Site, StorePoint]) -> None:
         """Nothing to do: a restart finds nothing."""
 
+    def when_stopped(self, call: Callable[[Exception], None]) -> None:
+        """Nothing to do: it writes nothing."""
+
+    def keep_disputed(self, point: StorePoint) -> None:
+        """Nothing to do: no copy of this store can be put back."""
+
     def describe(self, **facts: Any) -> None:
         """Nothing to do: a store without a file is not exported."""
 

@@ -6,6 +6,7 @@ so a position is found by binary search.
 
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,21 +129,22 @@ class LogReader:
         try:
             n = self._next[1] if self._next[0] == start else self._locate(db, start)
             found: list[tuple[BatchRow, Placed]] = []
-            rows = db.execute(_FROM, (n,))
-            for values in rows:
-                row = BatchRow(*values)
-                if row.position + row.messages <= start:
-                    continue
-                if (not found and row.position > start) or self._refers_to_gone(db, row):
-                    raise self._forgotten(start, _first(db))
-                placed = logged_in(db, row, self._path)
-                found.append((row, placed))
-                self._next = (row.position + row.messages, row.n + 1)
-                messages -= row.messages
-                size -= len(placed.batch.body)
-                if messages <= 0 or size <= 0:  # stop before the next row is read
-                    break
-            rows.close()
+            # A cursor that is left open keeps this connection at the present state of the file, for
+            # as long as somebody has the error, and with it this frame.
+            with closing(db.execute(_FROM, (n,))) as rows:
+                for values in rows:
+                    row = BatchRow(*values)
+                    if row.position + row.messages <= start:
+                        continue
+                    if (not found and row.position > start) or self._refers_to_gone(db, row):
+                        raise self._forgotten(start, _first(db))
+                    placed = logged_in(db, row, self._path)
+                    found.append((row, placed))
+                    self._next = (row.position + row.messages, row.n + 1)
+                    messages -= row.messages
+                    size -= len(placed.batch.body)
+                    if messages <= 0 or size <= 0:  # stop before the next row is read
+                        break
             if not found and start < (first := _first(db)):
                 raise self._forgotten(start, first)
             return found

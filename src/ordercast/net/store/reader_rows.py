@@ -43,11 +43,11 @@ class ReaderRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReaderHold(NamedTuple):
-    """How much the store holds for a reader: bytes, estimated, and the time when the first of its
-    rows was written (0: it holds none)."""
+    """How much the store holds for a reader: bytes, estimated, and for how long the site has run
+    since the first of its rows was written."""
 
     bytes: int
-    since_ns: int
+    age_ns: int
 
 
 def reader_values(row: ReaderRow) -> tuple[str | int, ...]:

@@ -83,8 +83,11 @@ _records: msgspec.msgpack.Decoder[Accepted | Passed | Other] = msgspec.msgpack.D
 )
 _point = msgspec.msgpack.Decoder(StorePoint).decode
 _starts = msgspec.msgpack.Decoder(tuple[StoreStart, ...]).decode
+_boots = msgspec.msgpack.Decoder(tuple[int, ...]).decode
 _POINT = "heard of "  # with the name of a site: a key of the table state
 STARTS = "starts"  # another key of it
+DISPUTED = "disputed"  # another: boots of points where the store has not been, as others said
+AGES = "ages"  # another: how long the site had run when rows were written (`row_ages`)
 RESTORED = "restored"  # another: the store was made from a copy, and from which
 _header = struct.Struct("<10q").pack
 
@@ -158,6 +161,16 @@ def points_of(state: Mapping[str, Value]) -> dict[Site, StorePoint]:
 def starts_of(state: Mapping[str, Value]) -> tuple[StoreStart, ...]:
     found = state.get(STARTS)
     return _starts(found) if isinstance(found, bytes) else ()
+
+
+def disputed_of(state: Mapping[str, Value]) -> tuple[int, ...]:
+    found = state.get(DISPUTED)
+    return _boots(found) if isinstance(found, bytes) else ()
+
+
+def ages_of(state: Mapping[str, Value]) -> bytes:
+    found = state.get(AGES)
+    return found if isinstance(found, bytes) else b""
 
 
 def state_of(rows: Iterable[tuple[str, Value, int]], where: object) -> dict[str, Value]:

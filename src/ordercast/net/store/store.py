@@ -22,7 +22,6 @@ from ordercast.core.epochs.records import REFUSED, EpochOpened, MemberRecord
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.histogram import Histogram
-from ordercast.model.limits import STARTS as MOST_STARTS
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.cluster.config import ReaderLimits, Retention
 from ordercast.net.store.box import StoreBox
@@ -42,7 +41,9 @@ from ordercast.net.store.reader import READ_BYTES, LoggedTime, LogReader
 from ordercast.net.store.reader_rows import ReaderHold, ReaderRow
 from ordercast.net.store.recovery import RecoveredState, recover
 from ordercast.net.store.requests import RequestTable
+from ordercast.net.store.row_ages import RowAges
 from ordercast.net.store.rows import (
+    DISPUTED,
     GAPS,
     INSERT_EVENT,
     PUT_STATE,
@@ -50,6 +51,8 @@ from ordercast.net.store.rows import (
     SELECT_REQUESTS,
     STARTS,
     Value,
+    ages_of,
+    disputed_of,
     encode,
     point_row,
     points_of,
@@ -58,19 +61,20 @@ from ordercast.net.store.rows import (
 )
 from ordercast.net.store.wal import require_whole
 from ordercast.net.store.writer import Then, Writer
-from ordercast.wire.lineage import StorePoint, StoreStart
+from ordercast.wire.lineage import StorePoint, StoreStart, kept_starts
 
 log = logging.getLogger("ordercast.net.store")
 
 DURABILITIES = ("sync", "os")
 _EVENTS = 10_000  # how many events of crashes and restarts are kept
+_DISPUTED = 8  # boots of points where the store has not been
 
 
 class Store:
     """`boot` and `store_number` are for the core; `founded`, `founding` and `address` were given to
     `keep_founding`, and count if the store has `begun`: it has a row, or was restored. `starts`:
-    the last starts on this store. `heard`: what other sites have said of their stores. Call `write`
-    from one thread only."""
+    the last starts on this store. `heard`: what other sites have said of their stores. Call
+    `write` from one thread only."""
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class Store:
         self.boot = int(found.state["boot"])
         self.store_number = int(found.state["store_number"])
         self.starts = starts_of(found.state)
+        self._disputed = disputed_of(found.state)
         self.heard: Mapping[Site, StorePoint] = points_of(found.state)
         self.founded = bytes(found.state["founded"])  # type: ignore[arg-type]
         self.founding = str(found.state["founding"])
@@ -107,7 +112,12 @@ class Store:
         self._call = call
         self._closed = False
         self._reader = LogReader(path)
-        self._writer = Writer(path, db, ledger, found.first, retention, readers, self._tell)
+        ages = [readers.age, *([retention.amount] if retention.kind == "age" else [])]
+        row_ages = RowAges(ages_of(found.state), ledger.last + 1, min(ages))
+        self._writer = Writer(
+            path, db, ledger, found.first, retention, readers, row_ages, self._tell, self._stopped
+        )
+        self._on_stopped: Callable[[Exception], None] | None = None
         self._writer.start()
 
     @classmethod
@@ -223,6 +233,13 @@ class Store:
         """The first position that `read` can give. Earlier ones are forgotten."""
         return self._reader.first()
 
+    def when_stopped(self, call: Callable[[Exception], None]) -> None:
+        """Call this, perhaps in another thread, when nothing can ever be written any more; perhaps
+        twice."""
+        self._on_stopped = call
+        if self._writer.stopped is not None:
+            call(self._writer.stopped)
+
     # --- writing ----------------------------------------------------------------------------------
 
     def write(self, box: StoreBox, then: Then | None = None) -> None:
@@ -254,6 +271,13 @@ class Store:
         """Keep what others said of their stores. It is durable when this store is closed."""
         rows = (point_row(site, point) for site, point in points.items())
         self._writer.queue.put({key: value for key, value, _ in rows})
+
+    def keep_disputed(self, point: StorePoint) -> None:
+        """Another site knows a point of this store where it has not been: it is an older copy, and
+        will be one however often it starts. This is durable when this store is closed."""
+        if point.boot not in self._disputed:
+            self._disputed = (*self._disputed, point.boot)[-_DISPUTED:]
+            self._writer.queue.put({DISPUTED: encode(self._disputed)})
 
     def describe(self, **facts: Any) -> None:
         """Keep facts of the cluster for an export: `deliver`, `on_failure`, `epochs`, and what else
@@ -307,6 +331,10 @@ class Store:
         self._writer.end()
         self._reader.close()
         _close(self._db, self._held)
+
+    def _stopped(self, error: Exception) -> None:
+        if self._on_stopped is not None:
+            self._on_stopped(error)
 
     def _tell(self, thens: list[Then]) -> None:
         call = self._call
@@ -370,7 +398,7 @@ def _recover(
             )
     state["closed"], state["machine"] = "", machine
     starts = (*starts_of(state), StoreStart(boot, drawn(), found.last))
-    state[STARTS] = encode(starts[-MOST_STARTS:])
+    state[STARTS] = encode(kept_starts(starts, disputed_of(state)))
     db.execute("BEGIN IMMEDIATE")
     changed = ("boot", "delivered", "closed", "machine", STARTS)
     db.executemany(PUT_STATE, [state_row(key, state[key]) for key in changed])

@@ -21,6 +21,7 @@ from ordercast.net.store.cleanup import Cleanup
 from ordercast.net.store.file import PAGE_BYTES, cut_log, store_error
 from ordercast.net.store.ledger import Commit, Ledger
 from ordercast.net.store.reader_rows import DELETE_READER, PUT_READER
+from ordercast.net.store.row_ages import RowAges
 from ordercast.net.store.rows import (
     DELETE_REQUESTS,
     INSERT_BATCH,
@@ -51,7 +52,8 @@ WriterJob: TypeAlias = tuple[StoreBox, Then | None] | dict[str, Value] | None
 
 
 class Writer(threading.Thread):
-    """`tell` is called in this thread with the calls that are due now, in order."""
+    """`tell` is called in this thread with the calls that are due now, in order; `stopped` when
+    nothing can ever be written any more."""
 
     def __init__(
         self,
@@ -61,21 +63,25 @@ class Writer(threading.Thread):
         first: int,
         retention: Retention,
         readers: ReaderLimits,
+        row_ages: RowAges,
         tell: Callable[[list[Then]], None],
+        stopped: Callable[[Exception], None],
     ) -> None:
         super().__init__(name=f"ordercast store {path.name}", daemon=True)
         self.queue: SimpleQueue[WriterJob] = SimpleQueue()
         self.ledger = ledger
         self.failed: Exception | None = None
+        self.stopped: Exception | None = None  # it has failed for good
         self.logged, self.confirmed = ledger.logged, ledger.confirmed  # what is durable
         self.row = ledger.last  # durable
         self.attempt, self.confirmed_attempt = ledger.attempt, ledger.confirmed_attempt
         self.commits = 0
         self.commit_times = Histogram()
-        self.cleanup = Cleanup(db, first, retention, readers)
+        self.cleanup = Cleanup(db, first, retention, readers, row_ages)
         self._path = path
         self._db = db
         self._tell = tell
+        self._tell_stopped = stopped
         self._since_carry = 0
         self._is_long = db.execute("PRAGMA synchronous").fetchone() != (FULL,)  # or need not be
         self._hurry = threading.Event()  # set at the end: a full disk is not waited for
@@ -86,14 +92,15 @@ class Writer(threading.Thread):
                 pass
         except sqlite3.Error as error:
             log.error("%s; nothing more is written", store_error(self._path, error))
-            self._stopped(error)
+            self._stopped(store_error(self._path, error))
         except Exception as error:
             log.exception("%s: the writer has stopped", self._path)
             self._stopped(error)
 
     def _stopped(self, error: Exception) -> None:
         """The writer has stopped for good: nothing is acknowledged any more."""
-        self.failed = error
+        self.failed = self.stopped = error
+        self._tell_stopped(error)
 
     def end(self) -> None:
         """Write what is queued and stop. A full disk is tried only once more."""

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from ordercast.history.lake import read_lake
+from ordercast.history.lake import LAKE_FILE, read_lake
 from ordercast.history.reader import (
     check_epoch,
     check_event,
@@ -139,6 +140,8 @@ class HistoryPlace:
 
 def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFrame"]:
     """The five tables of a folder, or of any place that Spark can read."""
+    if place.groups is None:
+        refuse_lake(spark, place.uri)
     frames = {}
     for name, table in TABLES.items():
         columns = [
@@ -158,6 +161,20 @@ def read_frames(spark: "SparkSession", place: HistoryPlace) -> dict[str, "DataFr
         if place.groups is None:
             _refuse_partitions(frames[name], table)
     return frames
+
+
+def refuse_lake(spark: "SparkSession", uri: str) -> None:
+    """Spark would read every file below a URI, and of a lake not all of them count. Raises
+    ConfigError."""
+    told = f"{uri.rstrip('/')}/{LAKE_FILE}"
+    try:
+        spark.read.format("binaryFile").load(told).schema  # noqa: B018 - looks for the file
+    except AnalysisException:
+        return
+    raise ConfigError(
+        f"{uri}: is a lake, whose files do not all count: give its folder, which the driver and"
+        " all executors see, in place of a URI"
+    )
 
 
 def _refuse_partitions(frame: "DataFrame", table: Table) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 
+from ordercast.pipeline.arrow_steps import map_batches, map_groups
 from ordercast.pipeline.audits.borders import divide_borders, fold_borders
 from ordercast.pipeline.audits.cuts import (
     BORDER_ROWS,
@@ -58,6 +59,14 @@ _BYTES_DDL = "key int, value binary"
 Batches = Iterator[pa.RecordBatch]
 
 
+def _in_batches(frame: "DataFrame", step: Callable[[Batches], Batches]) -> "DataFrame":
+    return map_batches(frame, step, _BYTES_DDL)
+
+
+def _by_key(frame: "DataFrame", step: Callable[[pa.Table], pa.Table]) -> "DataFrame":
+    return map_groups(frame, "key", step, _BYTES_DDL)
+
+
 class Divided:
     """Both tables, divided by message and packed, kept on the executors' disks until closed."""
 
@@ -66,10 +75,8 @@ class Divided:
 
     def glossaries(self) -> list[bytes]:
         """Divides the tables. Each bucket of names is folded where it is."""
-        told = self.frame.where(f"key < 0 and key > {SAMPLE}").groupBy("key")
-        found: list[bytes] = (
-            told.applyInArrow(_fold_names, _BYTES_DDL).toArrow()["value"].to_pylist()
-        )
+        told = self.frame.where(f"key < 0 and key > {SAMPLE}")
+        found: list[bytes] = _by_key(told, _fold_names).toArrow()["value"].to_pylist()
         return found
 
     def close(self) -> None:
@@ -88,7 +95,7 @@ def divide_frames(deliveries: "DataFrame", sent: "DataFrame", rows: int) -> Divi
     """Spark reads, whatever the frames are."""
     shares = _shares(rows)
     one, other = (
-        frame.mapInArrow(_scatter_step(kind, shares), _BYTES_DDL)
+        _in_batches(frame, _scatter_step(kind, shares))
         for frame, kind in ((deliveries, DELIVERED), (sent, SENT))
     )
     return Divided(one.unionAll(other), shares)
@@ -101,7 +108,7 @@ def divide_files(
     rows = sum(group.rows for group in groups)
     shares, bundles = _shares(rows), bundle(groups)
     tasks = spark.range(0, len(bundles), 1, len(bundles))
-    return Divided(tasks.mapInArrow(_read_step(bundles, shares, runs), _BYTES_DDL), shares)
+    return Divided(_in_batches(tasks, _read_step(bundles, shares, runs)), shares)
 
 
 def _shares(rows: int) -> int:
@@ -163,21 +170,18 @@ class SparkWork:
         return [decode(value) for value in self._plan(task).toArrow().column("value").to_pylist()]
 
     def _plan(self, task: JudgingTask) -> "DataFrame":
-        shares = self._divided.pieces.groupBy("key")
-        found = shares.applyInArrow(_message_step(task, self._legend), _BYTES_DDL)
+        found = _by_key(self._divided.pieces, _message_step(task, self._legend))
         if not task.needs_parts:
             return found
         keys = task.cuts.parts + 1 + task.request_shares
-        parts = found.repartition(keys, "key").groupBy("key")
-        judged = parts.applyInArrow(_part_step(task), _BYTES_DDL)
+        judged = _by_key(found.repartition(keys, "key"), _part_step(task))
         if task.cuts.parts == 1 or task.reach:
             return judged
-        borders = judged.repartition(task.cuts.parts + 1, "key").groupBy("key")
-        return borders.applyInArrow(_fold, _BYTES_DDL)
+        return _by_key(judged.repartition(task.cuts.parts + 1, "key"), _fold)
 
     def list_violations(self, task: JudgingTask, namer: Namer) -> "DataFrame":
         """The violations that a listing task finds, with names; nothing runs before it is read."""
-        return self._plan(task).mapInArrow(_naming_step(namer), DDL)
+        return map_batches(self._plan(task), _naming_step(namer), DDL)
 
     def find_cuts(self, shares: Shares, sites_run: Ints, facts: Facts) -> Cuts:
         """Guess from the sample, close; nothing to do when no run is cut."""
@@ -185,11 +189,11 @@ class SparkWork:
             return whole(shares)
         legend = self._legend
         sections = self._sections(plan_sections(shares, sites_run), sites_run, facts)
-        sample = self._divided.sample.mapInArrow(_section_step(legend, sections), _BYTES_DDL)
-        found = sample.groupBy("key").applyInArrow(_guess_step(sections, facts), _BYTES_DDL)
+        sample = _in_batches(self._divided.sample, _section_step(legend, sections))
+        found = _by_key(sample, _guess_step(sections, facts))
         looked = windows(shares, _as_guesses(found.toArrow()))
-        near = self._divided.pieces.mapInArrow(_near_step(legend, looked), _BYTES_DDL)
-        found = near.groupBy("key").applyInArrow(_close_step(looked), _BYTES_DDL).toArrow()
+        near = _in_batches(self._divided.pieces, _near_step(legend, looked))
+        found = _by_key(near, _close_step(looked)).toArrow()
         closed = looked.guess.copy()
         keys = found.column("key").to_pylist()
         for cut, value in zip(keys, found.column("value").to_pylist(), strict=True):
@@ -202,7 +206,7 @@ class SparkWork:
             return sections
         rows = int(sections.parts.max()) * ROWS_PER_PART // SAMPLE_EVERY
         step = _thin_step(self._legend, -(-rows // BORDER_ROWS))
-        thin = self._divided.sample.mapInArrow(step, _BYTES_DDL).toArrow()
+        thin = _in_batches(self._divided.sample, step).toArrow()
         rows_of = join(map(unpack, thin["value"].to_pylist()))
         return place_sections(sections, _sorted(rows_of, facts), sites_run)
 

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ Take = Callable[["DataFrame", int], None]
 
 LOOK_S = 0.1
 BEAT_S = 5.0
+_END_S = 10.0  # for a batch that is being lent to find that nobody takes it
 GONE_S = 60.0
 """A client that gives no sign for so long is gone: the query ends, and its checkpoint stays."""
 _BEAT, _BATCH, _OVER = "beat", "batch", "over"
@@ -59,17 +61,28 @@ class Lender:
 
     def __call__(self, frame: "DataFrame", batch: int) -> None:
         names = BatchNames(frame.sparkSession, self.prefix)
-        names.give(_BATCH, batch, frame)  # also if the client has ended: the loop finds that
+        # A client that has ended leaves no sign: Spark may call the lender after that. It gives no
+        # name then, because Spark may kill it before it removes that.
+        if _ended(names.there()):
+            raise _nobody_takes(batch)
+        names.give(_BATCH, batch, frame)
         beats, heard = set[tuple[str, int]](), time.monotonic()
         while (_BATCH, batch) in (there := names.there()):
             now = {each for each in there if each[0] == _BEAT}
             if now != beats:
                 beats, heard = now, time.monotonic()
-            # A client that has ended leaves no sign: Spark may call the lender after that.
-            if not now or (_OVER, 0) in there or time.monotonic() > heard + self.gone_s:
+            if _ended(there) or time.monotonic() > heard + self.gone_s:
                 names.remove(_BATCH, batch)
-                raise RuntimeError(f"no client takes batch {batch}")
+                raise _nobody_takes(batch)
             time.sleep(LOOK_S)
+
+
+def _ended(there: set[tuple[str, int]]) -> bool:
+    return (_OVER, 0) in there or not any(kind == _BEAT for kind, _ in there)
+
+
+def _nobody_takes(batch: int) -> RuntimeError:
+    return RuntimeError(f"no client takes batch {batch}")
 
 
 class LentQuery:
@@ -83,7 +96,12 @@ class LentQuery:
         self._stopping = threading.Event()
         self._error: Exception | None = None
         self._names.give(_BEAT, 0)
-        self.query = writer.foreachBatch(Lender(prefix, GONE_S)).start()
+        try:
+            self.query = writer.foreachBatch(Lender(prefix, GONE_S)).start()
+        except BaseException:
+            with suppress(Exception):  # the error of the start is the one to tell
+                self._names.remove(_BEAT, 0)
+            raise
         self._taking = threading.Thread(target=self._run, name="ordercast batches", daemon=True)
         self._living = threading.Thread(target=self._live, name="ordercast beats", daemon=True)
         self._taking.start()
@@ -137,13 +155,20 @@ class LentQuery:
             self._stopping.wait(LOOK_S)
 
     def _end(self) -> None:
-        """Give the sign of the end first: Spark waits until the lender has ended."""
+        """Give the sign of the end first, and let a lender that is at work find it: when the query
+        is stopped, Spark kills it, perhaps between giving a name and removing it."""
         self._stopping.set()
         self._living.join()
         self._names.give(_OVER, 0)
+        until = time.monotonic() + _END_S
+        while self._is_at_work() and time.monotonic() < until:
+            time.sleep(LOOK_S)
         self.query.stop()
         for kind, number in self._names.there():
             self._names.remove(kind, number)
+
+    def _is_at_work(self) -> bool:
+        return bool(self.query.isActive and self.query.status["isTriggerActive"])
 
     def _live(self) -> None:
         count = 0

@@ -11,6 +11,7 @@ from ordercast.history.lake import appends_in, read_lake
 from ordercast.history.rows import History
 from ordercast.history.tables import TABLES
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.audits.frames import refuse_lake
 from ordercast.pipeline.following.checkpointed_audit import CheckpointedAudit
 from ordercast.pipeline.following.folder import GrowingFolder
 from ordercast.pipeline.following.lakes import appended_files, lake_stream
@@ -240,6 +241,8 @@ def follow(
         query._start(as_one(streams), every_s, once)
         return query
     name = str(history) if "://" in str(history) else str(Path(history).resolve())
+    if "://" in name:
+        refuse_lake(spark, name)
     files = None if "://" in name else FilesRead(Path(name))
     again = None if files is None else files.read_again
     audit = CheckpointedAudit(name, place, patience=patience, window=window, read_again=again)

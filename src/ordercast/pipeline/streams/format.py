@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.streams.columns import spark_schema
-from ordercast.pipeline.streams.options import sink_options, source_options
+from ordercast.pipeline.streams.options import query_options, sink_options, source_options
 from ordercast.pipeline.streams.sink import SinkWriter
 from ordercast.pipeline.streams.source import BatchReader, QueryReader
 
@@ -34,7 +34,7 @@ class OrdercastFormat(DataSource):
         self,
         schema: StructType,  # noqa: ARG002
     ) -> DataSourceStreamReader:
-        return QueryReader(source_options(self.options))
+        return QueryReader(query_options(self.options))
 
     def streamWriter(  # noqa: N802
         self,

@@ -114,6 +114,16 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     )
 
 
+def query_options(given: Mapping[str, str]) -> SourceOptions:
+    """The options of a stream, which has no end."""
+    if any(name.lower() == "endingoffsets" for name in given):
+        raise ConfigError(
+            "endingOffsets: is for spark.read; a stream goes on, or ends with what is there when it"
+            " begins: trigger(availableNow=True)"
+        )
+    return source_options(given)
+
+
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     options = _Given(given, _SINK)
     if options.get("nodes") is None:

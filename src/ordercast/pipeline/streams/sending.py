@@ -74,16 +74,19 @@ async def commit_batch(
     connect: Callable[[], AbstractAsyncContextManager[ProducingNode]],
     *,
     chosen: bool = True,
+    query: str = "",
 ) -> None:
     """Send a batch once, however often this is called. The files of the first call count.
-    `producer`: "" if no task has named it; `chosen`: another query may have sent as this one."""
+    `producer` and `query`, its id: "" if no task has told them; `chosen`: another query may have
+    sent as this one."""
     if not (producer or staging.producer()):  # nothing was ever staged here
         if not batch:
             staging.begin()
         return
     if not staging.producer() and (chosen or (batch and not staging.has_begun())):
         await _require_first(staging, producer, batch, files, connect)
-    name = staging.claim(producer)
+    name = staging.claim(producer, query)
+    staging.require_newest(batch)
     if staging.is_done(batch):
         staging.finish(batch)  # removes what was staged anew
         return

@@ -28,6 +28,7 @@ class Staged(WriterCommitMessage):
     """What a task tells the commit."""
 
     producer: str
+    query: str
     file: StagedFile
 
 
@@ -47,7 +48,8 @@ class SinkWriter(_Writer):  # type: ignore[misc]
         name = self.options.producer or f"spark-{query}"
         rows = (staged_row(row, self.options.group) for row in rows_in(iterator))
         staging = Staging(self.options.staging)
-        return Staged(name, staging.stage(int(batch), context.partitionId(), rows))
+        file = staging.stage(int(batch), context.partitionId(), rows)
+        return Staged(name, query or "", file)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         told = [message for message in messages if isinstance(message, Staged)]
@@ -63,6 +65,7 @@ class SinkWriter(_Writer):  # type: ignore[misc]
                 [each.file for each in told],
                 lambda: client_of(options.nodes, None, options.site),
                 chosen=bool(options.producer),
+                query=next((each.query for each in told), ""),
             )
         )
 
@@ -84,7 +87,9 @@ def staged_row(row: Mapping[str, Any], group: str | None) -> StagedRow:
     if payload is None:
         raise ConfigError("payload: a row has none (null); filter such rows out before the sink")
     data = payload.encode() if isinstance(payload, str) else bytes(payload)
-    found = row.get("group") or group
+    found = row.get("group")
+    if found is None:
+        found = group
     if found is None:
         raise ConfigError("group: a row has none (null), and there is no option 'group'")
     headers = row.get("headers")

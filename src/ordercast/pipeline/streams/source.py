@@ -11,7 +11,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from ordercast.model.errors import ConfigError
 from ordercast.model.groups import Site
+from ordercast.model.names import nearest
 from ordercast.pipeline.streams.feed import SiteFeed
 from ordercast.pipeline.streams.histories import HistoryFeed, HistoryPart, read_history_span
 from ordercast.pipeline.streams.nodes import Door, NodesFeed, read_span
@@ -102,13 +104,24 @@ def read_partition(
     return read_stores_span(options, span)
 
 
-def chosen(feed: SiteFeed, wanted: str | Offsets, first: Offsets) -> Offsets:
-    """Offsets as an option names them. Sites that JSON does not name are read from the first."""
+def starting_at(feed: SiteFeed, options: SourceOptions, first: Offsets) -> Offsets:
+    return _chosen(feed, options.starting, first, "startingOffsets")
+
+
+def ending_at(feed: SiteFeed, options: SourceOptions, first: Offsets) -> Offsets:
+    return _chosen(feed, options.ending, first, "endingOffsets")
+
+
+def _chosen(feed: SiteFeed, wanted: str | Offsets, first: Offsets, option: str) -> Offsets:
+    """Offsets as an option names them. `first`: where JSON names no offset for a site."""
     if wanted == EARLIEST:
         return first
     if wanted == LATEST:
         return feed.latest({})
     assert isinstance(wanted, dict)
+    for site in wanted:
+        if site not in first:
+            raise ConfigError(f"{option}: {site!r} is none of the sites{nearest(site, first)}")
     return {site: wanted.get(site, offset) for site, offset in first.items()}
 
 
@@ -123,8 +136,8 @@ class BatchReader(DataSourceReader):
         feed = feed_of(self.options, named=False)
         try:
             first = feed.first()
-            start = chosen(feed, self.options.starting, first)
-            end = chosen(feed, self.options.ending, first)
+            start = starting_at(feed, self.options, first)
+            end = ending_at(feed, self.options, first)
             both = {site: end[site] for site in start if site in end}
             end = {site: to for site, to in both.items() if to.position > start[site].position}
             found: list[InputPartition] = []
@@ -167,7 +180,7 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = self._begun
         if begun is None and self.options.starting == LATEST:
             begun = self._told  # more may have come since that end was told
-        self._told = begun or chosen(self.feed, self.options.starting, first)
+        self._told = begun or starting_at(self.feed, self.options, first)
         return as_json(self._told)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
@@ -191,7 +204,7 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the query begins, if it is surely new: Spark asks for that after the first end."""
         first = self.feed.unread()
         if first is not None:
-            self._begun = chosen(self.feed, self.options.starting, first)
+            self._begun = starting_at(self.feed, self.options, first)
         return self._begun
 
     def _latest(self, begin: Offsets) -> Offsets:

@@ -23,7 +23,8 @@ from ordercast.model.groups import Group
 from ordercast.model.headers import HeaderItems
 
 KEPT_BATCHES = 100  # as many as Spark keeps commits of, by default
-_FIXED, _DONE, _PRODUCER, _BEGUN = "fixed.json", "done", "producer", "begun"
+_FIXED, _DONE = "fixed.json", "done"
+_PRODUCER, _QUERY, _BEGUN = "producer", "query", "begun"
 _HASH_BYTES = 16
 _ROWS = re.compile(r"[0-9]+-[0-9a-f]+\.rows")
 
@@ -107,7 +108,7 @@ class Staging:
         file = self.folder / _PRODUCER
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
-    def claim(self, producer: str) -> str:
+    def claim(self, producer: str, query: str = "") -> str:
         """The producer of this folder. A folder belongs to one query. "" only asks for the name."""
         _make(self.folder)
         if producer and not self.producer():
@@ -118,7 +119,33 @@ class Staging:
                 f"stagingLocation: {self.folder} belongs to producer {found!r}, and this query"
                 f" sends as {producer!r}: give it a folder of its own"
             )
+        if query:
+            self._require_query(query)
         return found
+
+    def _require_query(self, query: str) -> None:
+        """Another query numbers its batches anew: they would be taken for those that are done. (The
+        folder of an earlier release has no id yet.)"""
+        file = self.folder / _QUERY
+        if not file.exists():
+            _write_once(file, query.encode())
+        found = file.read_text(encoding="utf-8")
+        if found != query:
+            raise ConfigError(
+                f"stagingLocation: {self.folder} belongs to query {found}, and this is query"
+                f" {query}, whose batches have the same numbers: give it a folder and a producer of"
+                " its own, or the checkpoint that it had"
+            )
+
+    def require_newest(self, batch: int) -> None:
+        """Raise an Error if a later batch is fixed: Spark never goes back by itself."""
+        for path in self.folder.iterdir():
+            if path.name.isdecimal() and int(path.name) > batch and (path / _FIXED).exists():
+                raise Error(
+                    f"batch {batch}: {self.folder} has batch {path.name}, so the checkpoint was set"
+                    " back, and this batch may have other rows than were sent under its number: go"
+                    f" on from a checkpoint with batch {path.name}, or begin a query with a new one"
+                )
 
     def begin(self) -> None:
         """Remember that the folder was there at the query's first batch, which had no tasks."""

@@ -1,4 +1,4 @@
-"""Runs of a sweep on Spark: one row per run, by `mapInArrow` on the caller's session.
+"""Runs of a sweep on Spark: one row per run, on the caller's session.
 
 Each partition takes some of a wave's tasks, which travel with the function; what comes back is one
 encoded outcome per run. A run that kills its worker again and again is found by halving the wave,
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ordercast.pipeline.arrow_steps import map_batches
 from ordercast.pipeline.session import slots
 from ordercast.pipeline.sweeps.swept_verb import Experiment
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Task, failed, perform
@@ -51,7 +52,7 @@ def _run(
     spark: "SparkSession", experiment: Experiment, tasks: Sequence[Task], partitions: int
 ) -> list[FinishedRun]:
     places = spark.range(0, len(tasks), 1, partitions)
-    done = places.mapInArrow(partial(_perform, experiment, list(tasks)), "outcome binary")
+    done = map_batches(places, partial(_perform, experiment, list(tasks)), "outcome binary")
     decoder = msgspec.msgpack.Decoder(FinishedRun)
     return [decoder.decode(row.outcome) for row in done.collect()]
 

@@ -18,6 +18,7 @@ from ordercast.forest.star import build_star
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.pipeline.sweeps.swept_verb import Config, Measured, Measures
 from ordercast.pipeline.sweeps.tables import draw_table, drawing_of
+from ordercast.studies.gs.heuristics import at_random, depth_by
 
 # The constants of the point-to-point network in [GS] §4.1, those of `sim --network p2p`. The paper
 # leaves them open; here a site needs a fifth of the network's latency to put a message out.
@@ -39,6 +40,7 @@ def forest_costs(config: Config, seed: int, _run: str) -> Measured:
         ("two_phase", _two_phase(table)),
     ):
         measures |= {f"{protocol}/{name}": float(value) for name, value in found.items()}
+    measures["propagation/depth_mean_at_random"] = depth_by(at_random(seed), table)
     return Measured(measures)
 
 

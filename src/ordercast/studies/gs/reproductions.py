@@ -158,7 +158,8 @@ REPRODUCTIONS = (
         says=(
             "Two-phase: N = n + 2. Centralized: N = 2. Propagation: N = d + 1. In each case"
             " D = N·T, since there is one message on the network at a time. Each site has to check"
-            " in software whether a multicast is for it, so multicasts load all sites.",
+            " in software whether a multicast is for it, so multicasts load all sites; unicasts may"
+            " be preferable where few sites receive.",
         ),
         how="As for Table 1, on a broadcast network with T = 2 ms, where a message to several"
         " receivers at once is one transmission.",
@@ -177,14 +178,16 @@ REPRODUCTIONS = (
         says=(
             "With groups of fixed size, trees are short and bushy when groups crowd few sites,"
             " grow longer with more sites, and become a forest of short trees when there are very"
-            " many. For small groups d is expected to be at most 2 or close to it.",
+            " many. For small groups d is expected to be at most 2 or close to it. To take the site"
+            " in most groups as a root helps to keep the trees short.",
         ),
-        how=_FORESTS + _DELAYS,
+        how=_FORESTS + _DELAYS + " The same generator also runs with any site in the place of the"
+        " one in most groups, drawn from the same candidates.",
         family=_FOREST_RUNS,
         points=_by_sites,
         repeats=until(_DEPTH, quick=20, full=100),
-        measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
-                  *_DELAY_MEASURES),
+        measures=("depth_mean", "depth_mean_at_random", "depth_max", "member_depth_mean",
+                  "member_depth_sd", *_DELAY_MEASURES),
         draw=figures.depth_figure("sites"),
         find=findings.depth_findings("sites"),
     ),
@@ -201,8 +204,8 @@ REPRODUCTIONS = (
         family=_FOREST_RUNS,
         points=_by_size,
         repeats=until(_DEPTH, quick=20, full=100),
-        measures=("depth_mean", "depth_max", "member_depth_mean", "member_depth_sd",
-                  *_DELAY_MEASURES),
+        measures=("depth_mean", "depth_mean_at_random", "depth_max", "member_depth_mean",
+                  "member_depth_sd", *_DELAY_MEASURES),
         draw=figures.depth_figure("size"),
         find=findings.depth_findings("size"),
     ),
@@ -226,7 +229,7 @@ REPRODUCTIONS = (
         says=(
             "Propagation's load is high for few sites and falls to very low. Two-phase is very well"
             " distributed over the receivers, but not at the source. Centralized is high: one site"
-            " is the bottleneck.",
+            " is the bottleneck. Propagation is a good compromise between delay and load.",
         ),
         how=_FORESTS + " One message goes to each group, from an outside process. Two-phase: three"
         " messages per membership, and 3n at the source of a message. Centralized: the site in most"
@@ -234,7 +237,8 @@ REPRODUCTIONS = (
         family=_FOREST_RUNS,
         points=_by_sites,
         repeats=until(*_LOAD, quick=20, full=100),
-        measures=("load_max", "load_mean", "load_source", "load_one_source", "load_star"),
+        measures=("load_max", "load_mean", "load_source", "load_one_source", "load_star",
+                  "delay_last_ms"),
         draw=figures.load_figure("sites"),
         find=findings.load_findings("sites"),
     ),
@@ -250,7 +254,8 @@ REPRODUCTIONS = (
         family=_FOREST_RUNS,
         points=_by_size,
         repeats=until(*_LOAD, quick=20, full=100),
-        measures=("load_max", "load_mean", "load_source", "load_one_source", "load_star"),
+        measures=("load_max", "load_mean", "load_source", "load_one_source", "load_star",
+                  "delay_last_ms"),
         draw=figures.load_figure("size"),
         find=findings.load_findings("size"),
     ),

@@ -39,6 +39,7 @@ NEAR = 0.15  # of the formula: what still counts as agreeing with it
 SLIGHTLY = 0.1  # more, at most
 DRAMATICALLY = 1.0  # power of n, more than: more than in proportion
 MUCH_BETTER = 0.5  # of a power less, at least: another order
+TENS_OF_THOUSANDS = 20000.0  # members, at least: what still counts as tens of thousands
 PRINTED = 0.1  # of the printed number: what still counts as that number
 
 
@@ -330,7 +331,8 @@ def scale_findings(results: Results) -> list[Finding]:
         *_printed_ratios(results),
         *heights_findings(results),
         *_orders(results),
-        *_powers(results),
+        _scaling(results),
+        _per_member(results),
         *_elsewhere(results),
     ]
 
@@ -349,29 +351,40 @@ def _printed_ratios(results: Results) -> list[Finding]:
     ]
 
 
-def _powers(results: Results) -> list[Finding]:
-    found = []
-    for measure, what in (
-        ("rtt_ms", "Round-trip time, in ms,"),
-        ("messages_per_member", "Messages on all hops per member"),
-    ):
-        told = []
-        for protocol in PROTOCOLS:
-            spots = complete(results, measure, protocol)
-            first, last = spots[0], spots[-1]
-            told.append(
-                f"{protocol} {power(spots):.2f} (n = {first.x:,.0f} to {last.x:,.0f}:"
-                f" {_short(first.y)} to {_short(last.y)})"
-            )
-        found.append(
-            Finding(
-                f"{what} against n.",
-                MEASURED,
-                f"Fitted powers of n: {', '.join(told)}.",
-                kind=OURS,
-            )
+def _scaling(results: Results) -> Finding:
+    """The abstract's claim."""
+    rtt = {p: complete(results, "rtt_ms", p) for p in PROTOCOLS}
+    most = min(rtt[p][-1].x for p in STRUCTURED)
+    told = ", ".join(
+        f"{p} {power(spots):.2f} (n = {spots[0].x:,.0f} to {spots[-1].x:,.0f}:"
+        f" {_short(spots[0].y)} to {_short(spots[-1].y)} ms)"
+        for p, spots in rtt.items()
+    )
+    return Finding(
+        "The structured protocols scale to at least tens of thousands of participants.",
+        judged([
+            *(power(rtt[p]) < DRAMATICALLY for p in STRUCTURED), most >= TENS_OF_THOUSANDS,
+        ]),
+        f"Round-trip time, fitted powers of n: {told} (to scale: less than {DRAMATICALLY:g}, up to"
+        f" {TENS_OF_THOUSANDS:,.0f} members or more).",
+    )  # fmt: skip
+
+
+def _per_member(results: Results) -> Finding:
+    told = []
+    for protocol in PROTOCOLS:
+        spots = complete(results, "messages_per_member", protocol)
+        first, last = spots[0], spots[-1]
+        told.append(
+            f"{protocol} {power(spots):.2f} (n = {first.x:,.0f} to {last.x:,.0f}:"
+            f" {_short(first.y)} to {_short(last.y)})"
         )
-    return found
+    return Finding(
+        "Messages on all hops per member against n.",
+        MEASURED,
+        f"Fitted powers of n: {', '.join(told)}.",
+        kind=OURS,
+    )
 
 
 def _elsewhere(results: Results) -> list[Finding]:
@@ -495,15 +508,20 @@ def _printed(results: Results, loss: float, lost: str) -> Finding:
     printed = printed_limit(results, loss)
     above = [spot for spot in by_limit(results, "stable_share", loss=loss) if spot.x > BUFFER]
     stuck = ", ".join(f"{100 * spot.y:.0f} %" for spot in above)
+    near = max(spot.x for spot in by_limit(results, "stops", loss=loss) if spot.x <= printed)
+    stops, first = (_at(results, measure, loss, near) for measure in ("stops", "first_stops"))
     return Finding(
         f"The best X is the greater of g − rf and (g − 2rf)/(1 − α) ({lost}).",
-        judged([printed <= BUFFER]),
+        judged([printed <= BUFFER, stops == 0]),
         f"That is X = {printed:.0f} for a buffer of g = {BUFFER}."
         + (
             f" No buffer reaches an X above g: no round ever begins, all senders stop for good, and"
             f" {stuck} of the messages become stable (errata STAB-6)."
             if printed > BUFFER
-            else " With α = 1 the second bound does not apply, and the text says g − rf."
+            else " With α = 1 the second bound does not apply, and the text says g − rf. With"
+            f" X = {near:g}, the largest one tried that is no greater, the first member stops"
+            f" {first:.1f} times and a member on average {stops:.1f} times: the best is one with"
+            " which nobody stops, and the formula knows the first member's buffer only."
         ),
         claim="The best X is the greater of g − rf and (g − 2rf)/(1 − α).",
     )

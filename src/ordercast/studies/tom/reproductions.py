@@ -104,7 +104,9 @@ REPRODUCTIONS = (
         says=(
             "For s sources, r receivers and n hosts: symmetric M = s(1+2r), two-phase s(1+r),"
             " centralized s+r, ring 2sn, MP s(1+d), MG s(1+d+k), TOM s(2+p). X is O(sr²), O(r),"
-            " O(sr), O(r), and O(B) for the trees.",
+            " O(sr), O(r), and O(B) for the trees. Without multicast symmetric ordering takes"
+            " s((r−1) + r(r−1)) (§4.1.1); a ring at best 2n/k, if k messages share its turns"
+            " (§4.2.1).",
         ),
         how="s sources send one message each to one group of a random table at the same time, in"
         " the simulator; a multicast is one transmission, by one rule for all protocols. The"
@@ -147,7 +149,8 @@ REPRODUCTIONS = (
         source="[TOM] §3, §4.3",
         says=(
             "A logical hop between hosts in MP and MG may be several hops in the multicast routing"
-            " tree; TOM's tree mirrors that tree, and no graph is computed from the groups.",
+            " tree; TOM's tree mirrors that tree, and no graph is computed from the groups. TOM is"
+            " equal or better than MG and MP.",
         ),
         how="The hosts are the nodes of a complete tree with five children each, which is the"
         " network: a frame takes one hop's time per link. TOM runs on the builder `given` with this"

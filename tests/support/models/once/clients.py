@@ -61,7 +61,7 @@ class ClientWorld(World):
         super().__init__(seed)
         self.remembers = 1 + seed // 8 % 4
 
-    table = ClientTable
+    table: type[Table] = ClientTable
 
     def stamp(self, daemon: Daemon, group: str) -> int:
         """Above the stamps of what is stable, as far as the daemon knows."""

@@ -16,7 +16,7 @@ class _Blind(Table):
 class HoldsRelay(World):
     """No table: a daemon knows the requests in its own store, and relays only what is stored."""
 
-    table = _Blind
+    table: type[Table] = _Blind
 
     def takes(self, daemon: Daemon, request: Request) -> bool:
         return all(copy.request.name != request.name for copy in daemon.own)

@@ -67,9 +67,7 @@ class Hearing:
         for peer, link in links.items():
             if peer in self._knocks or peer == self._member.manager_at:
                 continue
-            owes = any(
-                out.timed > out.got and now - out.timed_at > patience for out in link.outgoing
-            )
+            owes = any(out.owed_since(now - patience) for out in link.outgoing)
             if owes and now - self._answered.get(peer, -NEVER) > patience:
                 self._knocks[peer] = (0, now)
 
