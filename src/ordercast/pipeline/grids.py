@@ -104,9 +104,9 @@ def sweep(
 
     `spark`: your session, Spark Connect too; it is neither made nor stopped here. None: processes
     of this machine, without Java, which give the same rows. `spec`: as `read_spec` gives it, or the
-    name of its file. `partitions`: how many shares a wave of runs is split into, or how many
-    processes there are; by default what the cluster, or this machine, does at a time.
-    `progress` hears after every wave how many runs are done and how many are wanted.
+    name of its file. `partitions`: the shares of a wave of runs, or the processes; by default as
+    many as the cluster, or this machine, runs at a time. `progress` hears after every wave how many
+    runs are done and how many are wanted.
 
     An interrupted sweep, given again, goes on. Where histories are kept, all of them are `audited`
     together. A run that fails is a row `failed` of its point, not an exception.

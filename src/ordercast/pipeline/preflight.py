@@ -1,4 +1,4 @@
-"""One task on an executor before the work: does it have what the driver has?
+"""One task on an executor before the work: does it have the Python and the packages of the driver?
 
 The task needs nothing of ours there, so it can say that all of it is missing.
 """
@@ -48,7 +48,7 @@ def require_same(spark: "SparkSession", where: str) -> None:
 
 
 def complaint(found: dict[str, Any]) -> str:
-    """What differs between the driver and what an executor told, with the cure; or nothing."""
+    """The difference between the driver and an executor's report, with the cure; or nothing."""
     place = f"executor on {found['host']} ({found['executable']})"
     here = {"python": platform.python_version(), "ordercast": __version__,
             "pyarrow": pa.__version__, "msgspec": msgspec.__version__}  # fmt: skip

@@ -328,8 +328,8 @@ def _settings(scratch: str, memory: str) -> dict[str, str]:
 def slots(session: "SparkSession") -> int:
     """How many tasks can run at a time, now or when the cluster gives all that it may give. Two
     partitions beat 200 on two cores; what needs more says so where it shuffles. Also over Spark
-    Connect. Under dynamic allocation without a most, what is there now says nothing: then at least
-    as many as Spark's own default, which are merged where they are small."""
+    Connect. Under dynamic allocation without a maximum, the present executors say nothing: then at
+    least Spark's own default, and small partitions are merged."""
     try:
         now = int(session.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no such thing
@@ -422,7 +422,7 @@ def _forget(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
 
 
 def last_words(code: int, log: Path) -> str:
-    """What to say of a JVM that has ended by itself: calls to it say no more than that."""
+    """The message about a JVM that has ended by itself: errors of calls to it do not tell why."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     said = log.read_text(encoding="utf-8", errors="replace").splitlines()
     words = "\n".join(line for line in said[-_LAST_LINES:] if not line.startswith(_NOISE))

@@ -1,5 +1,5 @@
-"""What a folder of reproductions holds, for every page about it: the four papers, their claims in
-our words, what was measured here, and the verdicts."""
+"""The contents of a folder of reproductions, for every page about it: the four papers, their claims
+in our words, the measurements here, and the verdicts."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The reproductions as a page lists them: what each paper prints, and what was measured, if it was
+"""The reproductions as a page lists them: the paper's values, and the measured ones if it was
 run."""
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """A client's followers of named readers, and ranges of them.
 
-A follower that loses its connection drops at once what it has fetched and its application has not
-got: another one may have the turn by now, and confirm it. On the next connection it stands in line
-again, and says how far its application has come.
+A follower that loses its connection drops at once the messages that its application has not got
+yet: another follower may have the turn by now, and confirm them. On the next connection it stands
+in line again, and says how far its application has come.
 """
 
 from collections import deque

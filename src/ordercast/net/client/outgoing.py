@@ -416,8 +416,8 @@ class ClientOutgoing:
             self._count_answered()
 
     def _reject_later(self, first: ClientRequest, why: Error) -> None:
-        """What its producer, or the client itself, has sent to the group after a message that is
-        rejected must not be delivered before that: it would make that message a copy."""
+        """Later messages of the same producer, or of the client itself, to the group must not be
+        delivered before a rejected message: they would make it a copy."""
         later = [
             sent.number
             for sent in self.requests.values()

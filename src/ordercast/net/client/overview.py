@@ -1,7 +1,7 @@
 """One view of a whole cluster, made of the statuses of its sites: what every face shows.
 
 `overview` is a pure function. Rates are differences between two overviews; the first has none. An
-earlier release tells less: what it does not tell is empty here.
+earlier release tells less: fields that it does not tell are empty here.
 """
 
 from collections.abc import Iterable, Mapping

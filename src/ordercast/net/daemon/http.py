@@ -1,7 +1,7 @@
 """`/healthz` and `/metrics` of a daemon, for probes and scrapers on a trusted network.
 
-It has just enough HTTP for them: GET and HEAD, one request per connection, everything bounded.
-Anybody who reaches the port can open connections and say nothing. So when there are many, the
+It has just enough HTTP for them: GET and HEAD, one request per connection, everything bounded. Any
+program that reaches the port can open connections and say nothing. So when there are many, the
 oldest is dropped for a new one, and nobody can keep a probe out.
 """
 

@@ -1,4 +1,4 @@
-"""The lines that operators want in a daemon's log: who is excluded, what holds the site up.
+"""The lines that operators want in a daemon's log: excluded sites, and the causes of delay here.
 
 The site is looked at every half second, and each change is logged once: the log grows with events,
 not with time. Links that come and go are only reported as events, because the transport logs them.

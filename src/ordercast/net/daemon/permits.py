@@ -40,8 +40,8 @@ def admit(permits: Permits, subject: ClientSubject, frame: ClientFrame) -> None:
 
 
 def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
-    """The grants that a request needs. What concerns the site as a whole needs all groups: a
-    position that is confirmed is confirmed for all readers of the site, a list of sites is nobody's
+    """The grants that a request needs. A request about the site as a whole needs all groups: a
+    position that is confirmed is confirmed for all readers of the site, a list of sites is no named
     group, and a store has the messages of all groups."""
     if isinstance(frame, SendListedOnce):
         return [(SEND, EVERY)]

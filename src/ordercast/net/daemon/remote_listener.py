@@ -113,7 +113,7 @@ class RemoteListener:
         channel.wire.on_made = lambda wire: self._made(channel, wire, subject, certificate)
 
     def _subject(self, channel: Channel) -> tuple[ClientSubject, str]:
-        """Who it is, and the certificate that it has shown."""
+        """The other end's subject, and the certificate that it has shown."""
         if not isinstance(channel.guard, TlsGuard):
             return OWNER, ""  # a user who can read the secret can open the socket too
         site, session = self.desk.site, channel.guard.session

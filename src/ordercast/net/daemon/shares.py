@@ -62,10 +62,10 @@ class SharedWindow:
         self._subjects = 0  # that have something under way
         self._turns: dict[SubjectShare, None] = {}  # those that wait; the next one is first
         self._unstable = unstable
-        self._earlier = unstable()  # at most so much is of an earlier run
+        self._earlier = unstable()  # at most this much is of an earlier run
 
     def has_room(self, held: tuple[int, int], messages: int, size: int) -> bool:
-        """Whether a subject that has `held` under way may take so much more."""
+        """Whether a subject that has `held` under way may take this much more."""
         if not self._messages:
             return True  # a message that is larger than half the window goes alone
         free, free_bytes = self._free()
@@ -109,8 +109,8 @@ class SharedWindow:
 
 
 class SubjectShare:
-    """State: what a subject has under way in the window and what waits to enter it, its callers in
-    line, and how many bytes it may still bring."""
+    """State: the messages of a subject in the window, the messages that wait to enter it, its
+    callers in line, and the bytes that it may still bring."""
 
     def __init__(self, limits: ShareLimits | None, window: SharedWindow) -> None:
         self._limits = limits  # None: there are none
@@ -155,8 +155,8 @@ class SubjectShare:
     # --- the share of the window ------------------------------------------------------------------
 
     async def enter(self, messages: int, size: int) -> None:
-        """Wait until the subject may have so much more in the window. Raises TooLarge if a batch is
-        larger than the most that a subject may have. A single message always goes, alone if need
+        """Wait until the subject may have this much more in the window. Raises TooLarge if a batch
+        is larger than the most that a subject may have. A single message always goes, alone if need
         be."""
         if self._limits is None:
             return

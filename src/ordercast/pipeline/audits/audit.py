@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("ordercast.pipeline.audit")
 ROWS_AT_DRIVER = (
-    ROWS_PER_PART  # of both tables: up to so many, Spark only reads and the driver judges
+    ROWS_PER_PART  # of both tables; up to this number Spark only reads, and the driver judges
 )
 
 

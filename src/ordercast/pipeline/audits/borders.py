@@ -2,7 +2,7 @@
 
 Positions: ranges without holes are put together. FIFO: the highest so far is carried into the next
 part. Both grow with the history (parts by sites, or by families at each site), so they are divided
-by site and family and folded by workers; the driver gets what is left: a range per site, and the
+by site and family and folded by workers. The driver gets the rest: a range per site, and the
 families that go down at a border. Order: when messages cross cuts, the driver contracts the parts
 to what reaches what, and tangles that go through several parts become hubs (docs/audit.md).
 """

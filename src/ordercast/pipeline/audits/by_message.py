@@ -1,8 +1,8 @@
 """The checks that need only the rows of a message: integrity, agreement and lost.
 
 Each function sees all rows of its messages. Agreement and loss sometimes depend on other messages:
-on what a member delivered later, or on what lies above its base. As long as that is not known
-(`known` is None) the pair stays open, and the evidence says what to look for.
+on later deliveries of a member, or on rows above its base. As long as that is not known (`known` is
+None) the pair stays open, and the evidence says what to look for.
 """
 
 from dataclasses import dataclass

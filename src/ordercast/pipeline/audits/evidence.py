@@ -1,8 +1,8 @@
 """Evidence: what the judge of a share counted, its smallest witnesses, and tables for the driver.
 
 Evidence travels from a worker to the driver as one MessagePack object; arrays in it are bytes.
-Counts are added; of the witnesses, the one with the smallest key stays. What a part says about its
-borders does not go to the driver as it is: there is too much of it, so workers fold it first.
+Counts are added; of the witnesses, the one with the smallest key stays. The evidence of a part
+about its borders does not go to the driver as it is: it is too large, so workers fold it first.
 """
 
 from collections.abc import Iterable

@@ -45,7 +45,7 @@ class Facts:
     gap_keys: Ints  # sorted; message * sites + site
     dropped: Ints  # sorted; messages that were dropped
     copies: Ints  # sorted; of these, those that are copies of others, as all say
-    copy_members: Ints  # of each copy: who shows it to be lost if there is no other; -1: nobody
+    copy_members: Ints  # of each copy: the member that shows it lost if there is no other; -1: none
     gap_counts: Mapping[int, int]  # positions at which a site has gaps or bases
     group_ends: Mapping[int, GroupEnd]
 

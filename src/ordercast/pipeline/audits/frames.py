@@ -130,7 +130,7 @@ def collect(table: str, frame: "DataFrame | None", kind: type[AnyRow]) -> list[A
 
 @dataclass(frozen=True)
 class HistoryPlace:
-    """Where a history is, and what is known of it before Spark reads it."""
+    """The place of a history, and the facts about it before Spark reads it."""
 
     uri: str
     columns: Mapping[str, Collection[str]]  # by table

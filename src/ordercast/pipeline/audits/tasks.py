@@ -1,4 +1,4 @@
-"""The two steps of a pass, as functions of a share of the rows and of what is known so far.
+"""The two steps of a pass, as functions of a share of the rows and of the facts known so far.
 
 `judge_messages` sees all rows of some messages and hands on every live row with its part;
 `judge_part` sees all rows of a part. A task is plain data and travels to the workers.

@@ -27,7 +27,8 @@ Place: TypeAlias = tuple[int, Group, Site]  # a window by its start, in nanoseco
 
 
 class Cell(msgspec.Struct):
-    """What one site did for one group in one window. `last`: the time of the last delivery."""
+    """The figures of one site and one group in one window. `last`: the time of the last
+    delivery."""
 
     deliveries: int = 0
     sends: int = 0

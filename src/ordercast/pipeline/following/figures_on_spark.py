@@ -74,7 +74,7 @@ def _place(name: str | Path) -> str:
 def by_window(
     deliveries: "DataFrame", sent: "DataFrame", window_s: int, late_s: int
 ) -> "DataFrame":
-    """What one site did for one group in a window."""
+    """The figures of one site and one group in a window."""
     told = f.col("sent_ns") if "sent_ns" in deliveries.columns else f.lit(None).cast("long")
     rows = deliveries.select(
         "site", "group_name", _time("delivered_ns").alias("at"), f.lit(1).alias("delivered"),

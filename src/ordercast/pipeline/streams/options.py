@@ -30,8 +30,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")  # as `dbfs:/chk`, which is n
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """Where daemons are, and what this program shows them. `nodes`: addresses, or the cluster file
-    of sites on this machine. `timeout_s`: how long a daemon may be away."""
+    """The addresses of daemons, and the credentials of this program. `nodes`: addresses, or the
+    cluster file of sites on this machine. `timeout_s`: how long a daemon may be away."""
 
     nodes: str
     dir: str | None
@@ -65,8 +65,8 @@ class SourceOptions:
 
     def require_own_reader(self) -> None:
         """Where a query begins. Spark tells a source nothing that two queries do not share, so no
-        name can be made up: with one name the query that is ahead would free what the other has yet
-        to read."""
+        name can be made up: with one name the query that is ahead would free messages that the
+        other has yet to read."""
         if self.nodes is not None and not self.has_own_reader:
             raise ConfigError(
                 "readerName: is missing; a query of nodes keeps its place at the sites under a name"

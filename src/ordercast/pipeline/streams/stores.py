@@ -36,7 +36,7 @@ class StoresFeed:
         }
 
     def unread(self) -> None:
-        """Who reads files leaves nothing in them."""
+        """Reading files leaves nothing in them."""
 
     def latest(self, start: Offsets) -> Offsets:
         found = dict(start)
@@ -59,7 +59,7 @@ class StoresFeed:
         }
 
     def confirm(self, offsets: Mapping[Site, Offset]) -> None:
-        """Who reads files has no reader in them."""
+        """Reading files needs no named reader in them."""
 
     def close(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Sweeps: the spec of a grid, its points and runs, what is kept of them, and their statistics.
+"""Sweeps: the spec of a grid, its points and runs, their files, and their statistics.
 
 Entered by `cli`, `pipeline` and `studies`.
 """

@@ -36,7 +36,8 @@ class Keeps(Protocol):
 
 
 class Progressed:
-    """How far a sweep is: the runs of every point by repetition, and how many are wanted so far."""
+    """The progress of a sweep: the runs of every point by repetition, and the number that is wanted
+    so far."""
 
     def __init__(
         self, points: Sequence[Point], repeats: Repeats, least_wave: int | None = None

@@ -1,4 +1,4 @@
-"""What a sweep has done so far, on disk, so that it can be taken up again.
+"""The progress of a sweep on disk, so that it can be taken up again.
 
 A folder holds `meta.json`, and in `rows/` one Parquet file per wave of finished runs. Files are
 written under a temporary name and renamed: after any interruption a wave is there as a whole or not

@@ -64,7 +64,7 @@ def change_costs(config: Config, seed: int, _run: str) -> Measured:
 
 
 def of_change(found: SimResult, log: FrameLog) -> Mapping[str, float]:
-    """What the change took, and what it would have taken in other ways."""
+    """The time of the change, and its time by other ways."""
     closed = dict.fromkeys(epoch for _, _, epoch in log.closes)
     if not closed:
         raise RuntimeError("nothing was closed")

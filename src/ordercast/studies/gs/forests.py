@@ -45,7 +45,7 @@ def forest_costs(config: Config, seed: int, _run: str) -> Measured:
 
 
 def set_up_costs(config: Config, seed: int, _run: str) -> Measured:
-    """What it takes to compute and install a forest, and what a message then saves.
+    """The cost of computing and installing a forest, and what a message then saves.
 
     Installing is [GS] §5.1's Open: from the manager to each root, and down every tree, so one
     message for each site of a tree. Saved is what a multicast takes by two-phase and not by

@@ -1,8 +1,8 @@
 """[GS] §3.1: the generator of Appendix I with another choice of root and children.
 
-The paper takes the site in most groups and says that this helps to keep trees short. With any site
-in its place, from the same candidates, the graph is as correct: what that costs in depth is what
-the heuristic saves.
+The paper takes the site in most groups and says that this helps to keep trees short. With any other
+site of the same candidates in its place the graph is as correct, but deeper: the heuristic saves
+that depth.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -166,7 +166,7 @@ def loads(quick: bool) -> Points:
 
 
 def load_costs(config: Config, seed: int, _run: str) -> Measured:
-    """f(r) of each protocol, r such that data alone keeps every processor busy so much."""
+    """f(r) of each protocol, with r such that data alone keeps every processor this busy."""
     shape = shape_of(config)
     costs, size = CostModel(), CostModel().header + _DATA_BYTES
     each = costs.send(size) + shape.n * costs.receive(size)

@@ -2,8 +2,8 @@
 
 Every member sends data to all, which processors and links carry beside the rounds' own messages. A
 copy is lost on its way with some probability and comes `repair` later instead; what its sender sent
-after it does not count before. After each step that matters the truth is known: what is called
-stable is held against what every member has.
+after it does not count before. After each step that matters the truth is known: messages that are
+called stable are compared with the messages that every member has.
 """
 
 from collections import deque

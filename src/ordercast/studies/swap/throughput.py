@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LARGER_CORE = "hybrid:7"
 SERIES = (*PROTOCOLS_OF_SWAP, LARGER_CORE)
 _FEWEST = 30  # messages of a run
-_ABOUT = 0.9  # of what is carried by the other, at least: what still counts as no less
+_ABOUT = 0.9  # of the other's throughput, at least: still counts as no less
 
 
 def throughput_costs(config: Config, seed: int, _run: str) -> Measured:

@@ -4,10 +4,10 @@ A joiner becomes a leaf beside a site that it knows, and learns the last message
 behind which it chains what its neighbour forwards (errata SWAP-3). A leaver locks itself and its
 neighbours, in the order of their names, so that two leavers never wait for each other. A locked
 site puts off requests and its own sends, but for what the locker sends. With all grants nothing is
-on its way to the leaver, and it says `Left` to each neighbour on the same FIFO link: one of them,
-the heir, takes its place among the others, and what it held if it was the sink or the root. If its
-neighbours have changed meanwhile it gives the locks back and begins again; the last site stays
-(SWAP-2).
+on its way to the leaver, and it says `Left` to each neighbour on the same FIFO link. One neighbour,
+the heir, takes its place among the others, and the state that it held if it was the sink or the
+root. If its neighbours have changed meanwhile it gives the locks back and begins again; the last
+site stays (SWAP-2).
 
 As printed, the sink's heir would point to the leaver and the others would not be turned at all. The
 tree spans the sites that may send. The sites that deliver change by epochs, as everywhere (SWAP-8).
@@ -227,7 +227,7 @@ class SwapTree:
         elif isinstance(word, Joined):
             self.neighbours, self.after = [peer], word.after
         elif self.has_left:
-            pass  # who asks has, or will be, told so on this link
+            pass  # the asker has been, or will be, told so on this link
         elif isinstance(word, Lock):
             self._lock(peer, word.attempt)
         elif isinstance(word, LockGrant):

@@ -3,7 +3,7 @@
 s sources send one message each to the same r receivers of n hosts. Table 1 contradicts its own text
 for two-phase and centralized ordering, and its own equation for the load of symmetric ordering
 (errata TOM-5); a broadcast per level, as it has it for the trees, is a lower bound (GS-9); TOM is
-dearer by what its repair costs (TOM-3): the final header is not one multicast but travels down the
+dearer by the cost of its repair (TOM-3): the final header is not one multicast but travels down the
 label tree, one transmission for each site that forwards it.
 """
 

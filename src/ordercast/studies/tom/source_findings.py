@@ -13,7 +13,7 @@ SEVERAL = 2.0  # nodes, at least: what still counts as several
 
 
 def several_sources_findings(results: Results) -> list[Finding]:
-    """Of one group of all hosts; none where nobody measured what is carried."""
+    """Of one group of all hosts; none if throughput was not measured."""
     most = max(values(results, "rate"))
     carried = {p: _by_hosts(results, "carried", p, rate=most) for p in HOST_PROTOCOLS}
     at_once, alone = (
@@ -54,7 +54,7 @@ def _by_hosts(results: Results, measure: str, protocol: str, *, rate: float) -> 
 
 
 def orderers_findings(results: Results) -> list[Finding]:
-    """Of 20 groups among the hosts of a session; none where nobody counted."""
+    """Of 20 groups among the hosts of a session; none if they were not counted."""
     count = {p: of_members(results, "sites", "orderers", p) for p in ORDERED_AT_A_SITE}
     share = {p: of_members(results, "sites", "orderer_share", p) for p in ORDERED_AT_A_SITE}
     if not all(count.values()):
