@@ -1,4 +1,5 @@
-"""Every file of the project that a page names exists, and every test that it names in a file."""
+"""Every file of the project that a page names exists, every test that it names in a file, and every
+heading that it links to."""
 
 import re
 from pathlib import Path
@@ -40,3 +41,25 @@ def test_what_is_gone_is_found() -> None:
     here = "`tests/docs/test_named_files.py::{}`"
     assert missing(here.format("test_what_is_gone_is_found")) == []
     assert missing(here.format("test_gone")) == ["tests/docs/test_named_files.py::test_gone"]
+
+
+def anchors(text: str) -> set[str]:
+    """What links to the headings of a page end with."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    shown = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in shown}
+
+
+def lost_links(page: Path) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = []
+    for file, anchor in re.findall(r"\]\(([\w./-]*)#([^)\s]+)\)", text):
+        there = (ROOT / page).parent / file if file else ROOT / page
+        if anchor not in anchors(there.read_text(encoding="utf-8")):
+            found.append(f"{file}#{anchor}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_link_to_a_heading_leads_to_one(page: Path) -> None:
+    assert lost_links(page) == []
