@@ -63,3 +63,24 @@ def lost_links(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_a_link_to_a_heading_leads_to_one(page: Path) -> None:
     assert lost_links(page) == []
+
+
+def test_sections_that_the_source_names_are_there() -> None:
+    """`docs/NAME.md#heading`; or the page and, in quotes, its heading or bold first words."""
+    gone, named = [], 0
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = " ".join(re.sub(r"(?m)^\s*#\s", "", path.read_text(encoding="utf-8")).split())
+        for file, anchor in re.findall(r"docs/([\w-]+\.md)#([\w-]+)", text):
+            named += 1
+            if anchor not in anchors((ROOT / "docs" / file).read_text(encoding="utf-8")):
+                gone.append(f"{path.name}: {file}#{anchor}")
+        for files, title in re.findall(
+            r'(docs/[\w-]+\.md(?: and docs/[\w-]+\.md)*), "([^"]+)"', text
+        ):
+            named += 1
+            for file in files.split(" and "):
+                page = (ROOT / file).read_text(encoding="utf-8")
+                if not re.search(rf"(?m)^(#.*|.*\*\*){re.escape(title)}", page):
+                    gone.append(f"{path.name}: {file}, {title!r}")
+    assert named > 15
+    assert gone == []
