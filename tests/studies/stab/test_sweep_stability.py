@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,8 @@ import pytest
 
 from ordercast.core.stability.protocols import PROTOCOLS
 from ordercast.pipeline.grids import experiment_of, points_of, run_sweep
-from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
-from ordercast.pipeline.sweeps.rounds import Progressed, run_points
-from ordercast.pipeline.sweeps.spec import Repeats, parse_spec
+from ordercast.pipeline.sweeps.results import ResultRow, Results
+from ordercast.pipeline.sweeps.spec import parse_spec
 from ordercast.pipeline.sweeps.swept_verb import swept_verb
 from ordercast.pipeline.sweeps.tasks import Point, tasks_of
 from ordercast.plan.canvas import save, style
@@ -45,7 +45,9 @@ from ordercast.studies.stab.runs import (
     table_3,
     with_random_trees,
 )
-from support.harness.runners import here
+from support.harness.runners import here, table_of
+
+one_run_each = partial(table_of, repeats=1)
 
 SWEEP = """
 [sweep]
@@ -58,19 +60,6 @@ random_tree = ["n=30,b=2,p=3", "n=60,b=3,p=3"]
 [fixed]
 links = "wan"
 """
-
-
-class Nowhere:
-    def append(self, _outcomes: Any, /) -> None: ...
-
-
-def table_of(name: str, points: list[dict[str, Any]]) -> Results:
-    """A reproduction's table for these points, run here."""
-    each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(1, 1))
-    state = Progressed([Point.of(point) for point in points], each.repeats(True))
-    run_points(state, 1, here(each.family.experiment), Nowhere())
-    assert [run.error for point in state.points for run in state.runs(point)] == [""] * len(points)
-    return each.table(results_of(state))
 
 
 def test_a_grid_of_rounds_is_swept(tmp_path: Path) -> None:
@@ -126,7 +115,7 @@ def test_a_reproduction_measures_draws_and_finds(
     name: str, points: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     each = CATALOGUE[name]
-    results = table_of(name, points)
+    results = one_run_each(name, points)
     assert {row.measure for row in results.rows} <= set(each.measures)
     findings = each.find(results)
     assert findings
@@ -138,15 +127,15 @@ def test_a_reproduction_measures_draws_and_finds(
 
 
 def test_what_the_tables_say_agrees_and_what_they_overstate_differs() -> None:
-    table = table1_findings(table_of("stab-table1", [{"members": 13, "tree": "b=3,p=2,z=3"}]))
+    table = table1_findings(one_run_each("stab-table1", [{"members": 13, "tree": "b=3,p=2,z=3"}]))
     assert {finding.verdict for finding in table} == {AGREES}
-    found = messages_findings(table_of("stab-figure6", table_3(True)[:3]))
+    found = messages_findings(one_run_each("stab-figure6", table_3(True)[:3]))
     assert [finding.verdict for finding in found[2:]] == [DIFFERS, AGREES, DIFFERS]
     assert "n = 47, 63, 202: 2.0, 2.1, 2.0 times fewer" in found[2].measured
 
 
 def test_a_table_that_is_off_by_one_differs() -> None:
-    good = table_of("stab-table1", [{"members": 13, "tree": "b=3,p=2,z=3"}])
+    good = one_run_each("stab-table1", [{"members": 13, "tree": "b=3,p=2,z=3"}])
     off = [
         dataclasses.replace(row, mean=(row.mean or 0) + (row.measure == "rounds"))
         for row in good.rows
@@ -298,7 +287,7 @@ def drawn_in(ax: Any) -> list[tuple[float, float]]:
 
 def test_what_is_printed_stands_beside_what_is_measured() -> None:
     """Table 1 and Figure 6: a ring round every mark; the ratios of §5.4.2: stars."""
-    table = table_of("stab-table1", [{"members": 13, "tree": "b=3,p=2,z=3"}])
+    table = one_run_each("stab-table1", [{"members": 13, "tree": "b=3,p=2,z=3"}])
     with style():
         left = CATALOGUE["stab-table1"].draw(table).axes[0]
     rings = [line for line in left.lines if line.get_markersize() == 10]
@@ -445,9 +434,9 @@ def test_the_formulas_of_table_4_stand_in_figures_6_and_7_and_by_kind() -> None:
     shapes = [parse_tree(str(point["tree"])) for point in points]
     totals = {COLOURS[p]: [formula(s) for s in shapes] for p, formula in MESSAGES_ON_HOPS.items()}
     with style():
-        together = CATALOGUE["stab-figure6"].draw(table_of("stab-figure6", points)).axes[0]
-        pairs = CATALOGUE["stab-figure7"].draw(table_of("stab-figure7", points)).axes
-        kinds = CATALOGUE["stab-table4"].draw(table_of("stab-table4", points)).axes
+        together = CATALOGUE["stab-figure6"].draw(one_run_each("stab-figure6", points)).axes[0]
+        pairs = CATALOGUE["stab-figure7"].draw(one_run_each("stab-figure7", points)).axes
+        kinds = CATALOGUE["stab-table4"].draw(one_run_each("stab-table4", points)).axes
     assert rings(together) == totals
     assert [len(rings(ax)) for ax in pairs] == [2, 2, 2]
     assert {c: ys for ax in pairs for c, ys in rings(ax).items()} == totals

@@ -5,11 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
-from ordercast.pipeline.sweeps.rounds import Progressed, run_points
-from ordercast.pipeline.sweeps.spec import Repeats
+from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.pipeline.sweeps.tables import site_names
-from ordercast.pipeline.sweeps.tasks import Point
 from ordercast.plan.canvas import style
 from ordercast.studies.catalogue import CATALOGUE
 from ordercast.studies.reproduction import AGREES, DIFFERS, MEASURED, PARTLY
@@ -35,25 +32,13 @@ from ordercast.studies.swap.throughput import (
     throughput_costs,
     throughput_findings,
 )
-from support.harness.runners import here
+from support.harness.runners import table_of
 
 SMALL = site_names(7)
 
 
 def at_once(shape: str, requests: int, seed: int = 1, sites: int = 7) -> dict[str, float]:
     return latencies({"sites": sites, "shape": shape, "requests": requests}, seed, "").measures
-
-
-class Nowhere:
-    def append(self, _outcomes: Any, /) -> None: ...
-
-
-def results(name: str, points: list[dict[str, Any]]) -> Results:
-    each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(2, 2))
-    state = Progressed([Point.of(config) for config in points], each.repeats(True))
-    run_points(state, 1, here(each.family.experiment), Nowhere())
-    assert not [run.error for one in state.points for run in state.runs(one) if run.error]
-    return each.table(results_of(state))
 
 
 def test_trees_are_of_the_shape_that_is_asked_for() -> None:
@@ -97,12 +82,12 @@ def test_one_sender_makes_arrow_silent_and_combining_pass_the_root() -> None:
 
 
 def test_findings_and_figures_come_from_the_numbers() -> None:
-    latency = results(
+    latency = table_of(
         "swap-latency",
         [{"sites": 7, "shape": s, "requests": k} for s in SHAPES for k in (1, 3, 7)],
     )
     assert {finding.verdict for finding in CATALOGUE["swap-latency"].find(latency)} == {AGREES}
-    locality = results(
+    locality = table_of(
         "swap-locality",
         [{"sites": 7, "shape": BINARY, "senders": s, "messages": 4} for s in (ONE, TURNS)],
     )
@@ -125,7 +110,7 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
 
 def test_requests_that_avoid_the_root_are_traffic_of_the_swap_too() -> None:
     """Two parts of a tree that are silent at its root may be busy elsewhere."""
-    table = results(
+    table = table_of(
         "swap-locality",
         [{"sites": 7, "shape": BINARY, "senders": s, "messages": 4} for s in (ONE, TURNS)],
     )
@@ -178,7 +163,7 @@ def test_a_request_beyond_the_diameter_would_be_told() -> None:
     assert found["arrow/beyond_diameter"] == 0
     assert found["arrow/links_max"] <= found["diameter"]
     points = [{"sites": 7, "shape": shape, "requests": k} for shape in SHAPES for k in (1, 3)]
-    whole = results("swap-latency", points)
+    whole = table_of("swap-latency", points)
     once = next(r for r in whole.where(measure="beyond_diameter", protocol="arrow"))
     changed = [dataclasses.replace(r, mean=0.01) if r == once else r for r in whole.rows]
     for rows, verdict in ((whole.rows, AGREES), (changed, PARTLY)):

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from ordercast.core.order.registry import PROTOCOLS
-from ordercast.pipeline.sweeps.results import ResultRow, Results, results_of
-from ordercast.pipeline.sweeps.rounds import Progressed, run_points
-from ordercast.pipeline.sweeps.spec import Repeats
-from ordercast.pipeline.sweeps.tasks import Point
+from ordercast.pipeline.sweeps.results import ResultRow, Results
 from ordercast.plan.canvas import style
 from ordercast.sim.message_costs import PlannedSend, overhear
 from ordercast.studies.catalogue import CATALOGUE
@@ -26,25 +23,13 @@ from ordercast.studies.tom.runs import (
     table_of_sources,
 )
 from ordercast.studies.tom.source_findings import orderers_findings
-from support.harness.runners import here
+from support.harness.runners import table_of
 
 EXACT = ("centralized", "propagation", "metagroup", "tom")
 
 
 def point(size: int, sources: int, by: str, sites: int = 16) -> dict[str, Any]:
     return {"sites": sites, "groups": 5, "size": size, "sources": sources, "sent_by": by}
-
-
-class Nowhere:
-    def append(self, _outcomes: Any, /) -> None: ...
-
-
-def results(name: str, points: list[dict[str, Any]]) -> Results:
-    each = dataclasses.replace(CATALOGUE[name], repeats=lambda _: Repeats(2, 2))
-    state = Progressed([Point.of(config) for config in points], each.repeats(True))
-    run_points(state, 1, here(each.family.experiment), Nowhere())
-    assert not [run.error for one in state.points for run in state.runs(one) if run.error]
-    return each.table(results_of(state))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -97,7 +82,7 @@ def test_one_rule_counts_transmissions_for_every_protocol() -> None:
 
 def test_findings_and_figures_come_from_the_numbers() -> None:
     points = [point(n, s, by) for n, s in ((3, 1), (5, 1), (5, 2)) for by in (MEMBERS, OUTSIDE)]
-    table = results("tom-table1", points)
+    table = table_of("tom-table1", points)
     found = {f.statement.split(":")[0]: f for f in CATALOGUE["tom-table1"].find(table)[:7]}
     assert len(found) == len(TRANSMISSIONS) == 7
     assert set(TRANSMISSIONS) <= set(PROTOCOLS)
@@ -111,7 +96,7 @@ def test_findings_and_figures_come_from_the_numbers() -> None:
 
 def test_an_equation_holds_where_it_holds_in_more_than_half_of_the_sessions() -> None:
     """M is an average in the caption: neither every session is asked for, nor a mean."""
-    table = results("tom-table1", [point(3, 1, MEMBERS), point(5, 2, MEMBERS)])
+    table = table_of("tom-table1", [point(3, 1, MEMBERS), point(5, 2, MEMBERS)])
 
     def verdict(*shares: float) -> str:
         by_size = dict(zip((3, 5), shares, strict=True))
@@ -130,7 +115,7 @@ def test_an_equation_holds_where_it_holds_in_more_than_half_of_the_sessions() ->
 @cache
 def small_table() -> Results:
     points = [point(3, 1, MEMBERS), point(5, 1, MEMBERS), point(5, 2, MEMBERS)]
-    return results("tom-table1", points)
+    return table_of("tom-table1", points)
 
 
 def told(**means: float) -> dict[str, Finding]:
@@ -183,7 +168,7 @@ def test_packets_agree_by_one_way_of_counting_for_all_roles() -> None:
 def test_a_load_without_s_must_not_grow_with_the_sources() -> None:
     """Two-phase's X is O(r): half of twice the load is still a growth."""
     points = [point(n, s, MEMBERS) for n, s in ((4, 1), (8, 1), (4, 2), (4, 4))]
-    table = results("tom-table1", points)
+    table = table_of("tom-table1", points)
 
     def verdict(power: float) -> str:
         rows = [
@@ -234,7 +219,7 @@ def test_whether_tom_spreads_ordering_is_computed() -> None:
 
 
 def test_of_sessions_the_claims_are_judged() -> None:
-    table = results("tom-figure5", [point(n // 10, 1, MEMBERS, n) for n in (20, 40)])
+    table = table_of("tom-figure5", [point(n // 10, 1, MEMBERS, n) for n in (20, 40)])
     least, _, tom, engaged, _ = CATALOGUE["tom-figure5"].find(table)
     assert (least.verdict, tom.verdict, engaged.verdict) == (AGREES, DIFFERS, AGREES)
 
