@@ -151,6 +151,10 @@ class Stages:
                 del self._waiting[stage, group]
             raise
 
+    def awaits(self, stage: str) -> bool:
+        """Whether somebody waits for a message to reach this stage."""
+        return any(waited == stage for waited, _ in self._waiting)
+
     def update(self, receipts: Sequence[StageReached]) -> bool:
         """Take the core's receipts. True: some message has become stable, or never will."""
         stable = False
