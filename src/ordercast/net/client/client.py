@@ -352,6 +352,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         program does not know ids, or too many groups remember ids), NotInMajority, Away, or Error
         (the client is closed)."""
         self._require_open()
+        require_id(group, "any id", None)
         self._outgoing.target(group)
         if not self._outgoing.takes_ids:
             raise ConfigError("id: the daemon's program does not know ids")
@@ -492,8 +493,6 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self, start: int | None, observe: bool, attempt: int | None
     ) -> ClientSubscription:
         self._require_open()
-        if start is not None:
-            require_number(start, "start", 1)
         subscription = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
         self._subscriptions[subscription.number] = subscription
         subscription.subscribe()
