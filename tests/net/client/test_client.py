@@ -230,6 +230,10 @@ async def test_a_daemon_that_stays_away_is_told_to_all_who_wait(tmp_path: Path) 
         for waiting in (reading, asking):
             with pytest.raises(Away, match=r"no daemon has answered for 0\.3 s"):
                 await waiting
+        with pytest.raises(Away):  # and so is who comes later
+            await (await a.multicast("alpha", b"x")).accepted()
+        with pytest.raises(Away):
+            await a.status()
         await running.start("a")
         await until(lambda: a.boot == running.cluster["a"].boot)  # else it may be given up again
         await (await a.multicast("alpha", b"y")).ordered()  # and it goes on

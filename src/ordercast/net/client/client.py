@@ -734,7 +734,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self._giving_up = loop.call_later(self._patience_s, self._give_up)
 
     def _give_up(self) -> None:
-        self._giving_up = None
+        again_s = max(self._patience_s, 0.1)  # what is asked for from now on does not wait for ever
+        self._giving_up = asyncio.get_running_loop().call_later(again_s, self._give_up)
         assert self._link is not None
         self._fail(
             Away(
