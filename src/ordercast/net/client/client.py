@@ -18,7 +18,7 @@ import msgspec
 
 from ordercast.model.arguments import require_id, require_number, require_producer
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import CLIENT_BYTES, STAGES, in_generation
@@ -170,6 +170,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """How often the site has been started on its store; 0 before the daemon answers."""
         self.incarnation = 0
         """How often the site has begun without its past; 0 before the daemon answers."""
+        self._store = 0  # the number of the site's store
         self._endpoints = endpoints
         self._waits = True  # for a site that has not answered all that was sent to it
         self._start_s = start_s
@@ -685,7 +686,18 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """Another site answers than before. What only that one could answer fails."""
         gone = Away(f"site {self.site} has gone away, and site {site} answers now")
         self._outgoing.moved(gone)
-        other = Away(f"{gone}; its positions are others: open a new reader")
+        self._positions_gone(gone)
+        self.incarnation = self._store = 0
+
+    def _begins_anew(self) -> None:
+        """The site has lost its store, with what it has accepted and its positions."""
+        gone = f"site {self.site} came back without its store"
+        self._outgoing.doubtful(Error(f"{gone}: it is not known what it sent"))
+        self._positions_gone(Forgotten(gone))
+
+    def _positions_gone(self, gone: Error) -> None:
+        """Positions are others from now on: what was asked with one fails, and readers at one."""
+        other = type(gone)(f"{gone}; its positions are others: open a new reader")
         for subscription in list(self._subscriptions.values()):
             if subscription.next is not None:
                 del self._subscriptions[subscription.number]
@@ -693,7 +705,6 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         for question, answer in list(self._calls.values()):
             if isinstance(question, Confirm | DigestRequest | TimesRequest) and not answer.done():
                 answer.set_exception(gone)
-        self.incarnation = 0
 
     def _up(self, welcome: Welcome) -> None:
         if self._giving_up is not None:
@@ -701,12 +712,11 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self._giving_up = None
         if self.site not in ("", welcome.site):
             self._move(welcome.site)
-        if self.incarnation not in (0, welcome.incarnation):
-            self._outgoing.doubtful(
-                Error(f"site {self.site} came back without its store: it is not known what it sent")
-            )
+        known, now = self._store, welcome.store
+        if known != now if known and now else self.incarnation not in (0, welcome.incarnation):
+            self._begins_anew()
         self.site = self._targets.site = welcome.site
-        self.boot, self.incarnation = welcome.boot, welcome.incarnation
+        self.boot, self.incarnation, self._store = welcome.boot, welcome.incarnation, now
         self._welcome = welcome
         if isinstance(self.cluster, ServedCluster):
             self.cluster = welcome.served

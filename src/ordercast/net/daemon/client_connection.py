@@ -318,6 +318,7 @@ class ClientConnection:
                 marks=marks,
                 cuts_requests=True,
                 copies=True,
+                store=site.store.store_number,
             )
         )
         codec = ADMIN_CODECS[version]
