@@ -6,7 +6,7 @@ import random
 import socket
 import struct
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,19 +21,27 @@ from ordercast.net.admin.frames import (
     ADMIN_CODECS,
     FRAME_BYTES,
     VERSION,
+    Answer,
     Change,
     ClientHello,
+    ConfirmRead,
+    Credit,
     DaemonFrame,
     DaemonRefusal,
     Decode,
     Encode,
     Failed,
+    Follow,
+    Produce,
     Rejected,
     Send,
     Splitter,
     StagesReached,
     StatusRequest,
     Subscribe,
+    SubscribedBatches,
+    TurnGiven,
+    Unsubscribe,
     Watch,
     Welcome,
     Wire,
@@ -44,8 +52,11 @@ from ordercast.net.admin.frames import (
 )
 from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.sockets import remove_stale, socket_path
-from ordercast.net.daemon import admin_socket, client_connection
+from ordercast.net.daemon import admin_socket, client_connection, session, subscription
+from ordercast.net.daemon import desk as desk_module
 from ordercast.net.site.node import site_of
+from ordercast.net.site.running_site import RunningSite
+from ordercast.net.site.status import status_of
 from support.clusters.served import Served, served
 from support.clusters.sites import turns, until
 from support.harness.loops import in_loop, run

@@ -99,7 +99,7 @@ class ConnectionDesk(Protocol):
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
-    def status(self, subject: ClientSubject | None = None) -> dict[str, object]: ...
+    def told_status(self, subject: ClientSubject) -> bytes: ...
 
 
 class ClientConnection:
@@ -420,7 +420,7 @@ class ClientConnection:
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)
             else:
-                body = msgspec.json.encode(self.desk.status(self.subject))
+                body = self.desk.told_status(self.subject)
         except Error as error:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:
