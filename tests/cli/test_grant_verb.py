@@ -66,3 +66,7 @@ async def test_grants_are_listed_given_and_withdrawn_and_certificates_revoked(
             (("certs", path, "far"), "one argument too many: 'far'"),
         ):
             assert said in await verb(2, *words)
+        done = await told("grant", "remove", path, "socket")
+        assert done["done"]
+        assert done["edits"] == ["socket is granted nothing any more"]
+        assert "socket has no grant" in await verb(2, "grant", "list", path)

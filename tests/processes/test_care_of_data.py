@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from processes.daemons import Daemons, up
-from processes.test_verbs import soon
+from processes.daemons import Daemons, soon, up
 
 FILE = "cluster.toml"
 QUICK = '[timeouts]\nsuspect = "400ms"\n[limits]\nretention = "24h"'

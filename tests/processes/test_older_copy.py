@@ -3,8 +3,7 @@
 import shutil
 from pathlib import Path
 
-from processes.daemons import up
-from processes.test_verbs import soon
+from processes.daemons import soon, up
 
 
 def test_a_daemon_on_an_older_copy_of_its_store_ends_with_one_line(tmp_path: Path) -> None:

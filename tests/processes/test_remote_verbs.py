@@ -73,6 +73,9 @@ def test_every_verb_goes_where_a_context_or_the_environment_says(
     (found,) = daemons.json("inspect", "c")["stores"]
     assert (found["path"], found["damage"]) == ("demo/c", [])
     assert "name the sites" in daemons.run("inspect").stderr
+    refused = daemons.run("inspect", "d")
+    assert refused.returncode == 2
+    assert refused.stderr == "ordercast: --context boss: there is no site 'd' (known: a, b, c)\n"
     assert daemons.json("export", "far-history")["sites"] == ["a", "b", "c"]
     followed = daemons.lines("audit", "--follow", "--once", "--checkpoint", "followed")[-1]
     assert (followed["ok"], followed["rows"], followed["sites"]) == (True, 4, 3)

@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,10 +195,11 @@ async def _request(
             except TimeoutError:
                 await _find_out(outcome, client, place, name)
             else:
-                async with asyncio.timeout(ANSWER_S):
-                    status = await client.status()
-                outcome.manager = status["manager"]
-                outcome.epochs = [epoch["epoch"] for epoch in status["epochs"]]
+                with suppress(Error, TimeoutError):  # the change may have taken its own grants away
+                    async with asyncio.timeout(ANSWER_S):
+                        status = await client.status()
+                    outcome.manager = status["manager"]
+                    outcome.epochs = [epoch["epoch"] for epoch in status["epochs"]]
     except (ConfigError, NotGranted):
         raise
     except (Error, TimeoutError) as error:

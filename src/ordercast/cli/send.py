@@ -23,7 +23,7 @@ from ordercast.cli.destination import destination, first_word_is_cluster, place_
 from ordercast.cli.input_lines import input_lines
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.requests import any_site, seconds, site_that_answers
-from ordercast.model.errors import ConfigError, Error, NotGranted, UnknownGroup
+from ordercast.model.errors import ConfigError, Error, Expired, NotGranted, UnknownGroup
 from ordercast.model.headers import header_items
 from ordercast.model.messages import STAGES
 from ordercast.model.names import nearest
@@ -193,6 +193,7 @@ class _Sending:
         self.reached = 0
         self.last: ClientReceipt | None = None
         self.error = ""
+        self.is_late = False  # it is of no use to try again
         self._receipts: deque[ClientReceipt] = deque()  # of those that are not there yet
 
     async def run(self, place: Destination) -> int:
@@ -215,6 +216,7 @@ class _Sending:
             self.error = str(error)
         except Error as error:
             self.error = str(error)
+            self.is_late = isinstance(error, Expired)
         return self._report(time.monotonic() - begun)
 
     async def _why_not(self, place: Destination) -> str:
@@ -289,7 +291,11 @@ class _Sending:
             missing = self.sent - self.reached
             complain(
                 f"{missing:,} of {self.sent:,} messages are not known to be {until}: {self.error}"
-                + ("" if self.since is None else f"; to try again, give --since {self.since}")
+                + (
+                    ""
+                    if self.since is None or self.is_late
+                    else f"; to try again, give --since {self.since}"
+                )
             )
         return GOOD if complete else INCOMPLETE
 

@@ -31,11 +31,13 @@ def require_names(names: Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def require_number(value: object, what: str, least: int) -> None:
-    """True and 1.0 are no numbers of anything."""
+    """True and 1.0 are no numbers of anything. What no frame or store can have is refused, too."""
     if type(value) is not int:
         raise ConfigError(f"{what}: a whole number is needed, not {shown(value)}")
     if value < least:
         raise ConfigError(f"{what}: {shown(value)} is too small (at least {least})")
+    if value > LARGEST_NUMBER:
+        raise ConfigError(f"{what}: {shown(value)} is too large (at most {LARGEST_NUMBER:,})")
 
 
 def require_producer(group: object, producer: object, number: object, generation: object) -> None:

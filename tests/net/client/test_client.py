@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ordercast.model.errors import ConfigError, Error, TooLarge, UnknownGroup, WindowFull
+from ordercast.model.errors import (
+    ConfigError,
+    Error,
+    Forgotten,
+    TooLarge,
+    UnknownGroup,
+    WindowFull,
+)
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.client.client import Away, NotFlushed, connect
 from ordercast.net.cluster.sockets import socket_path
@@ -230,6 +237,10 @@ async def test_a_daemon_that_stays_away_is_told_to_all_who_wait(tmp_path: Path) 
         for waiting in (reading, asking):
             with pytest.raises(Away, match=r"no daemon has answered for 0\.3 s"):
                 await waiting
+        with pytest.raises(Away):  # and so is who comes later
+            await (await a.multicast("alpha", b"x")).accepted()
+        with pytest.raises(Away):
+            await a.status()
         await running.start("a")
         await until(lambda: a.boot == running.cluster["a"].boot)  # else it may be given up again
         await (await a.multicast("alpha", b"y")).ordered()  # and it goes on
@@ -336,3 +347,39 @@ async def test_cuts_at_any_byte_lose_double_and_reorder_nothing(
             assert proxy.cuts > 3
         inside = await read(running.cluster["b"], count)
         assert [item.payload for item in inside] == expected
+
+
+@in_loop
+async def test_a_site_that_comes_without_its_store_is_noticed_before_the_others_admit_it(
+    tmp_path: Path,
+) -> None:
+    """Else readers would go on at positions that are those of other messages now, or of none."""
+    groups = {"alpha": ["b"], "beta": ["a", "b", "c"]}
+    quick = {"suspect": "200ms"}
+    async with served(tmp_path, groups, timeouts=quick) as running, running.connect("b") as client:
+        for payload in (b"1", b"2", b"3"):
+            await (await client.multicast("alpha", payload)).stable()
+        following, looking = client.deliveries(), client.deliveries(1, observe=True)
+        for reader in (following, looking):
+            for _ in range(3):
+                await anext(reader)
+        for site in ("a", "c"):
+            await running.kill(site)
+        stuck = await client.multicast("beta", b"stuck")
+        await stuck.accepted()
+        await running.kill("b")
+        late = asyncio.ensure_future(client.confirm(2))
+        for file in tmp_path.glob("b.db*"):
+            file.unlink()
+        await running.start("b")
+        for reader in (following, looking):
+            with pytest.raises(Forgotten, match="site b came back without its store"):
+                await anext(reader)
+        with pytest.raises(Forgotten, match="site b came back without its store"):
+            await late
+        with pytest.raises(Error, match="it is not known what it sent"):
+            await stuck.stable()
+        for site in ("a", "c"):
+            await running.start(site)
+        await (await client.multicast("beta", b"anew")).stable()
+        assert [item.payload for item in await read_messages(client, 1)] == [b"anew"]

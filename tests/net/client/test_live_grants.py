@@ -105,6 +105,25 @@ async def test_who_has_no_grant_left_is_told_so_and_its_connection_is_closed(
 
 
 @in_loop
+async def test_who_takes_its_own_grants_away_is_told_that_it_is_done_and_then_let_go(
+    tmp_path: Path, certs: Path
+) -> None:
+    own = fingerprint_of(certs / "clients" / "other.pem")
+    async with opened(tmp_path, certs) as running, client(running, certs, "billing") as boss:
+        desk = running.admins["a"].desk
+        for change in (Client.withdraw, lambda me, who: me.revoke_certificate(who, own)):
+            await boss.grant("client:other", ["admin", "read"])
+            async with client(running, certs) as other:
+                reading = asyncio.ensure_future(read_messages(other, 1))
+                await change(other, "client:other")
+                with pytest.raises(NotGranted):
+                    await reading
+                await until(lambda: OTHER not in [each.subject for each in desk.served()])
+                with pytest.raises(NotGranted):
+                    await other.status()
+
+
+@in_loop
 async def test_a_follower_of_a_named_reader_loses_it_with_the_grant(
     tmp_path: Path, certs: Path
 ) -> None:

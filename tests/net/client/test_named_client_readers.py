@@ -156,7 +156,7 @@ async def test_a_store_that_is_lost_takes_its_readers_with_it(tmp_path: Path) ->
             file.unlink()
         await (await sites.cluster["b"].multicast("alpha", b"meanwhile")).stable()
         await sites.start("a")
-        with pytest.raises(Forgotten, match="or the site has lost its store"):
+        with pytest.raises(Forgotten, match="site a came back without its store"):
             await anext(reader)
         with pytest.raises(ConfigError, match="there is no reader 'r'"):
             await anext(client.deliveries(reader="r"))

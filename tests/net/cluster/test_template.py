@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,9 +37,11 @@ def uncommented(text: str, *but: str) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("place", ["", "data/demo"])
-def test_what_is_commented_out_is_the_default(place: str) -> None:
-    text = replace(NEW, dir=place).text()
+@pytest.mark.parametrize(
+    "changed", [{}, {"dir": "data/demo"}, {"sites": {"a": "[::1]:7101", "b.c": "[::1]:7102"}}]
+)
+def test_what_is_commented_out_is_the_default(changed: dict[str, Any]) -> None:
+    text = replace(NEW, **changed).text()
     plain = parse_cluster(text, source="file", base=Path("beside"))
     every = uncommented(text, "[tls]", "[grants]", "insecure", "metrics", "clients").replace(
         'dir = "certs"', ""

@@ -6,7 +6,7 @@ import random
 import socket
 import struct
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -21,19 +21,27 @@ from ordercast.net.admin.frames import (
     ADMIN_CODECS,
     FRAME_BYTES,
     VERSION,
+    Answer,
     Change,
     ClientHello,
+    ConfirmRead,
+    Credit,
     DaemonFrame,
     DaemonRefusal,
     Decode,
     Encode,
     Failed,
+    Follow,
+    Produce,
     Rejected,
     Send,
     Splitter,
     StagesReached,
     StatusRequest,
     Subscribe,
+    SubscribedBatches,
+    TurnGiven,
+    Unsubscribe,
     Watch,
     Welcome,
     Wire,
@@ -44,8 +52,11 @@ from ordercast.net.admin.frames import (
 )
 from ordercast.net.cluster.config import LimitsConfig
 from ordercast.net.cluster.sockets import remove_stale, socket_path
-from ordercast.net.daemon import admin_socket, client_connection
+from ordercast.net.daemon import admin_socket, client_connection, session, subscription
+from ordercast.net.daemon import desk as desk_module
 from ordercast.net.site.node import site_of
+from ordercast.net.site.running_site import RunningSite
+from ordercast.net.site.status import status_of
 from support.clusters.served import Served, served
 from support.clusters.sites import turns, until
 from support.harness.loops import in_loop, run
@@ -522,3 +533,133 @@ def test_a_change_with_no_edit_is_no_request() -> None:
 def test_a_frame_too_long_is_never_gathered() -> None:
     with pytest.raises(FrameError, match=f"the limit is {FRAME_BYTES:,}"):
         Splitter().feed(struct.pack(">I", FRAME_BYTES + 1))
+
+
+@in_loop
+async def test_who_asks_about_more_messages_than_it_may_have_sent_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_FOLLOWED_MORE", 60)
+    async with served(tmp_path, limits={"window_messages": 10}, on_failure="wait") as running:
+        await (await running.cluster["a"].multicast("alpha", b"first")).stable()
+        await running.kill("b")
+        stuck = await running.cluster["a"].multicast("alpha", b"stuck")
+        desk = running.admins["a"].desk
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(b"".join(frame_of(Watch(n, "alpha", stuck.seq, 1)) for n in range(1, 100)))
+            await until(lambda: len(next(iter(desk._sessions.values()))._tasks) == 99)
+            raw.say(b"".join(frame_of(Watch(n, "alpha", stuck.seq, 1)) for n in range(100, 200)))
+            assert await raw.closed()
+        [served_session] = desk._sessions.values()
+        assert len(served_session._tasks) == 100
+        async with Raw.open(running, greet=True) as raw:  # what it asked before still counts
+            raw.say(frame_of(Watch(1, "alpha", stuck.seq, 1)))
+            await running.start("b")
+            while not isinstance(told := await raw.hear(), StagesReached) or told.reached[0][1] < 3:
+                pass
+        await until(lambda: not served_session._tasks)
+
+
+@in_loop
+async def test_what_is_refused_to_ever_new_producers_takes_no_room_for_ever(
+    tmp_path: Path,
+) -> None:
+    grants = {"socket": ["admin", "send:nosuch"], "site:*": ["send"]}
+    async with served(tmp_path, limits={"window_messages": 20}, grants=grants) as running:
+        desk = running.admins["a"].desk
+        body = pack_payloads([b"x"])
+        for group in ("alpha", "nosuch"):  # refused when it comes, and in its turn
+            async with Raw.open(running, greet=True) as raw:
+                [served_session] = desk._sessions.values()
+                refused = 0
+                with suppress(ConnectionError, asyncio.IncompleteReadError):
+                    for n in range(1, 100):
+                        raw.say(frame_of(Produce(n, group, 1, body, f"p{n}", 1, 0)))
+                        assert isinstance(await raw.hear(), Rejected)
+                        refused = n
+                assert refused == 60
+                assert len(served_session._not_granted) + len(served_session._broken) == 61
+        async with Raw.open(running, greet=True):
+            assert not served_session._not_granted
+            assert not served_session._broken
+        assert not site_of(running.cluster["a"]).producing._failures
+
+
+@in_loop
+async def test_a_thousand_questions_about_the_status_are_one_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 0
+
+    def counted(site: RunningSite) -> dict[str, object]:
+        nonlocal made
+        made += 1
+        return status_of(site)
+
+    monkeypatch.setattr(desk_module, "status_of", counted)
+    async with served(tmp_path) as running, Raw.open(running, greet=True) as raw:
+        raw.say(b"".join(frame_of(StatusRequest(n)) for n in range(1, 901)))
+        answers = [await raw.hear() for _ in range(900)]
+        assert [answer.id for answer in answers if isinstance(answer, Answer)] == [*range(1, 901)]
+        assert made <= 3  # the questions come in that many pieces, if the machine is slow
+        raw.say(frame_of(StatusRequest(1)))
+        assert isinstance(await raw.hear(), Answer)
+
+
+@in_loop
+async def test_a_reader_that_takes_nothing_has_little_wait_for_it_whatever_credit_it_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "UNREAD_BYTES", 60_000)
+    async with served(tmp_path, {"alpha": ["a"]}, durability="memory") as running:
+        node, desk = running.cluster["a"], running.admins["a"].desk
+        async with Raw.open(running, greet=True) as raw:
+            raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            raw.say(frame_of(Subscribe(1, 1, True)))
+            raw.say(frame_of(Credit(1, 10**9, 10**9, 0)))
+            for _ in range(6_000):
+                await node.multicast("alpha", b"")
+                await asyncio.sleep(0)  # a batch of its own
+            await node.flush()
+            [wire] = desk._connections
+            assert 60_000 < wire.unsent < 90_000
+            raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            last = 0
+            while last < 6_000:
+                found = await raw.hear()
+                if isinstance(found, SubscribedBatches):
+                    position, _, placed, _ = found.batches[-1]
+                    last = position + placed.batch.count - 1
+
+
+@in_loop
+async def test_a_follower_that_lies_about_its_place_confirms_nothing_that_is_to_come(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, {"alpha": ["a"]}) as running:
+        await (await running.cluster["a"].multicast("alpha", b"one")).stable()
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(frame_of(Follow(1, "r", ("alpha",))) + frame_of(Credit(1, 9, 999, 0)))
+            given = await raw.hear()
+            assert isinstance(given, TurnGiven)
+            raw.say(frame_of(Unsubscribe(1)))
+            raw.say(frame_of(Follow(2, "r", None, given.number, 1, 7)))
+            raw.say(frame_of(Credit(2, 9, 999, 0)))
+            while not isinstance(told := await raw.hear(), Failed):
+                pass
+            assert (told.id, told.reason) == (2, "attempt: 7 was not told by this site: 1 is")
+            raw.say(frame_of(Follow(3, "r", None, given.number, 10**9, 1)))
+            raw.say(frame_of(Credit(3, 9, 999, 0)))
+            assert isinstance(await raw.hear(), TurnGiven)
+            for position, attempt, why in (
+                (10**9, 0, "position 1000000000 cannot be confirmed: reader 'r' has read up to 1"),
+                (1, 7, "attempt: 7 was not told by this site: 1 is"),
+            ):
+                raw.say(frame_of(ConfirmRead(4, 3, position, attempt)))
+                told = await raw.hear()
+                assert isinstance(told, Failed)
+                assert told.reason == why
+            raw.say(frame_of(ConfirmRead(5, 3, 1)))
+            assert isinstance(await raw.hear(), Answer)
+        status = status_of(site_of(running.cluster["a"]))
+        assert status["readers"]["r"]["confirmed"] == 1

@@ -1,19 +1,32 @@
 """Every request of a client, for every subject, with every grant: allowed as docs/operations.md
 says, or refused by name and counted."""
 
+from itertools import product
 from types import SimpleNamespace
 from typing import cast, get_args
 
 import pytest
 
+from ordercast.core.epochs.grant_edits import why_not_granted
 from ordercast.core.epochs.layout import Layout
 from ordercast.model.epochs import (
+    AddGroup,
     AddProducer,
     AddSite,
+    AddVoter,
+    Edit,
     Grant,
     JoinGroup,
+    LeaveGroup,
+    RemoveGroup,
     RemoveProducer,
+    RemoveVoter,
+    RetireSite,
     RevokeCertificate,
+    UseBuilder,
+    UseGrants,
+    UseProtocol,
+    Withdraw,
 )
 from ordercast.model.errors import NotGranted
 from ordercast.model.grants import ACTS, ClientSubject, Grants, grant_line
@@ -55,17 +68,28 @@ NEEDS: list[tuple[frames.ClientFrame, list[str]]] = [
     (frames.ReaderRemoval(1, "r"), ["admin:*"]),
     (frames.CopyRequest(1), ["admin:*"]),
     (frames.CopyPiece(1, 0), ["admin:*"]),
-    (frames.Change(1, "c", (JoinGroup("alpha", "c"),)), ["admin:alpha"]),
-    (
-        frames.Change(1, "c", (JoinGroup("alpha", "c"), JoinGroup("beta", "c"))),
-        ["admin:alpha", "admin:beta"],
-    ),
-    (frames.Change(1, "c", (AddSite("q", ""),)), ["admin:*"]),
-    (frames.Change(1, "c", (Grant("site:b", ("send:*",)),)), ["admin:*"]),
-    (frames.Change(1, "c", (RevokeCertificate("client:y", "ab" * 32),)), ["admin:*"]),
-    (frames.Change(1, "c", (AddProducer("p", "alpha"),)), ["send:alpha"]),
-    (frames.Change(1, "c", (RemoveProducer("p", "alpha"),)), ["admin:*"]),
 ]  # fmt: skip
+
+EDITS: list[tuple[tuple[Edit, ...], list[str]]] = [
+    ((JoinGroup("alpha", "c"),), ["admin:alpha"]),
+    ((LeaveGroup("alpha", "c"),), ["admin:alpha"]),
+    ((AddGroup("alpha", ("a",)),), ["admin:alpha"]),
+    ((RemoveGroup("alpha"),), ["admin:alpha"]),
+    ((JoinGroup("alpha", "c"), JoinGroup("beta", "c")), ["admin:alpha", "admin:beta"]),
+    ((JoinGroup("alpha", "c"), AddSite("q", "")), ["admin:alpha", "admin:*"]),
+    ((AddProducer("p", "alpha"), RemoveGroup("beta")), ["send:alpha", "admin:beta"]),
+    ((AddProducer("p", "alpha"),), ["send:alpha"]),
+    ((AddProducer("+ids", "alpha"),), ["send:alpha"]),
+    *(
+        ((edit,), ["admin:*"])
+        for edit in (
+            AddSite("q", ""), RetireSite("a"), UseBuilder("star", "a"), UseProtocol("ring"),
+            AddVoter("a"), RemoveVoter("a"), Grant("site:b", ("send:*",)), Withdraw("site:b"),
+            UseGrants(()), RevokeCertificate("client:y", "ab" * 32), RemoveProducer("p", "alpha"),
+        )
+    ),
+]  # fmt: skip
+NEEDS += [(frames.Change(1, "c", edits), needs) for edits, needs in EDITS]
 
 
 def expected(needs: list[str], grants: tuple[str, ...]) -> bool:
@@ -76,13 +100,16 @@ def expected(needs: list[str], grants: tuple[str, ...]) -> bool:
 
 def test_every_kind_of_request_is_in_the_table() -> None:
     assert {type(frame) for frame, _ in NEEDS} == set(get_args(frames.ClientFrame))
+    assert {type(edit) for edits, _ in EDITS for edit in edits} == set(get_args(Edit))
+
+
+ONE = [(f"{act}:{group}",) for act in ACTS for group in GROUPS]
+TWO = [(f"{act}:alpha", f"{act}:beta") for act in ACTS]
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_a_request_is_allowed_if_and_only_if_it_is_granted(subject: ClientSubject) -> None:
-    one = [(f"{act}:{group}",) for act in ACTS for group in GROUPS]
-    two = [(f"{act}:alpha", f"{act}:beta") for act in ACTS]
-    for grants in ((), *one, *two):
+    for grants in ((), *ONE, *TWO):
         others = grant_line("client:another", ["send", "read", "observe", "admin"], "")
         mine = grant_line(str(subject), list(grants), "") if grants else None
         table = Grants((others, mine) if mine is not None else (others,))
@@ -97,3 +124,17 @@ def test_a_request_is_allowed_if_and_only_if_it_is_granted(subject: ClientSubjec
             with pytest.raises(NotGranted, match=f"^{subject} has no grant "):
                 admit(permits, subject, frame)
             assert permits.refused.total() == before + 1, frame
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+def test_the_manager_decides_a_change_if_and_only_if_it_is_granted(subject: ClientSubject) -> None:
+    """A site is believed that some client of its own may send."""
+    for mine, others in product(((), *ONE, *TWO), ("send", "read,observe,admin")):
+        lines = [grant_line("client:another", others.split(","), "")]
+        lines += [grant_line(str(subject), list(mine), "")] if mine else []
+        layout = cast(Layout, SimpleNamespace(grants=Grants(tuple(lines))))
+        believed = ("send:*",) if subject.kind == "site" and others == "send" else ()
+        for edits, needs in EDITS:
+            why_not = why_not_granted(layout, subject, edits)
+            assert (why_not == "") == expected(needs, mine + believed), (edits, mine, why_not)
+            assert not why_not or " has no grant " in why_not

@@ -133,3 +133,38 @@ def test_behind_a_refused_batch_others_go_on_and_it_never_counts_as_sent() -> No
         assert not stages._waiting
 
     loops.run(run())
+
+
+def test_thousands_may_wait_for_the_same_group_in_any_order_and_nobody_is_looked_through() -> None:
+    """A client of a daemon may ask about many messages at once, and the site has other work."""
+    compared = 0
+
+    class Seq(int):
+        def __lt__(self, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return int.__lt__(self, other)
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return int.__eq__(self, other)
+
+        __hash__ = int.__hash__
+
+    async def run() -> None:
+        stages = Stages()
+        for seq in (7, 3, 5):
+            tasks = [
+                asyncio.ensure_future(stages.wait("stable", "alpha", Seq(seq + n % 2)))
+                for n in range(1_000)
+            ]
+            await turns()
+            for task in tasks[::-2]:
+                task.cancel()
+            await turns()
+        stages.update([StageReached("stable", "alpha", 1, 9)])
+        assert not stages._waiting
+
+    loops.run(run())
+    assert compared < 3_000 * 1.5 * 4 * 12  # each looks at the logarithm of those that wait

@@ -13,6 +13,7 @@ from ordercast.core.epochs.voters_log import Appendix, Ballot, LogSnapshot
 from ordercast.core.outbox import Accepted, Passed
 from ordercast.model.epochs import Begin, Entry, Finish, JoinGroup, Nothing
 from ordercast.model.errors import Error, Forgotten
+from ordercast.net.store import writer
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.requests import MOST_CLIENTS, MOST_OPEN
 from ordercast.net.store.store import Store
@@ -73,6 +74,30 @@ def test_what_is_queued_together_is_one_commit(tmp_path: Path) -> None:
     store.close_sync()
     again = open_store(tmp_path / "a.db")
     assert len(again.restored()) == 1_001
+    again.close_sync()
+
+
+def test_a_box_that_may_linger_is_one_commit_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path / "a.db")
+    flush(store)
+    before, stored = sum(store.commit_times.counts), threading.Event()
+    monkeypatch.setattr(writer, "LINGER_S", 1_000.0)
+    store.write(StoreBox(records=[accepted(1)], may_linger=True), stored.set)
+    assert not stored.wait(0.05)
+    write(store, kept(1), may_linger=True)
+    assert stored.is_set()
+    assert sum(store.commit_times.counts) - before == 1
+    store.write(StoreBox(records=[accepted(2)], may_linger=True), None)
+    flush(store)  # an empty box ends it
+    monkeypatch.setattr(writer, "LINGER_S", 0.001)
+    write(store, accepted(3), may_linger=True)
+    monkeypatch.setattr(writer, "LINGER_S", 1_000.0)
+    store.write(StoreBox(records=[accepted(4)], may_linger=True), None)
+    store.close_sync()  # and so does the end
+    again = open_store(tmp_path / "a.db")
+    assert len(again.restored()) == 5
     again.close_sync()
 
 

@@ -3,7 +3,9 @@ it."""
 
 import json
 import os
+import pickle
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ import pytest
 from ordercast.cli import main
 from ordercast.pipeline import parse_spec, sweep
 from ordercast.pipeline.grids import experiment_of, points_of, run_sweep
-from ordercast.pipeline.sweeps.processes import on_processes
+from ordercast.pipeline.sweeps.processes import on_processes, work
 from ordercast.pipeline.sweeps.swept_verb import Measured
 from ordercast.pipeline.sweeps.tasks import Point, tasks_of
 from ordercast.pipeline.sweeps.units import unit_of
@@ -71,6 +73,25 @@ def test_a_run_that_kills_its_worker_is_one_failed_run() -> None:
     good = [outcome.measures["n"] for outcome in outcomes.values() if not outcome.error]
     assert sorted(good) == [0, 1, 2, 5, 6, 7]
     assert sorted(outcome.measures["n"] for outcome in again) == [0, 1]
+
+
+def test_a_worker_whose_outcome_nobody_reads_ends_without_a_word() -> None:
+    """So it is when the process that started it is killed during a run."""
+    (task,) = tasks_of(Point.of({"n": 1}), [1], 1)
+    command = f"import sys; sys.path[:] = {sys.path!r}; from {work.__module__} import work; work()"
+    with subprocess.Popen(
+        [sys.executable, "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as worker:  # fmt: skip
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        worker.stdout.close()
+        for message in map(pickle.dumps, (dies, task)):
+            worker.stdin.write(struct.pack(">Q", len(message)) + message)
+        worker.stdin.close()
+        assert worker.stderr.read() == b"between the answers\n"
+    assert worker.returncode == 0
 
 
 COMMAND = "import sys; from ordercast.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -16,7 +16,7 @@ from typing import Any
 from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, NotInMajority, UnknownGroup
+from ordercast.model.errors import ConfigError, Expired, NotInMajority, UnknownGroup
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.client.client import Client
 from ordercast.net.client.requests import ClientReceipt
@@ -183,6 +183,8 @@ class Applications:
                 await receipt.stable()
         except (UnknownGroup, NotInMajority):
             self.judge.refused(message)
+        except Expired:  # its group was removed, and nobody can tell: it may be delivered or not
+            self.counts["expired"] += 1
         else:
             self.judge.stable(message)
 

@@ -336,7 +336,8 @@ class GroupMarks(Packed, frozen=True, tag=15):
 
 class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     """`version`: of all later frames, both ways. `messages` and `bytes`: how much a client may have
-    under way that is not yet accepted."""
+    under way that is not yet accepted. `store`: the number of the site's store, in which it counts
+    positions and remembers requests; 0: it is not told."""
 
     version: int
     site: Site
@@ -353,6 +354,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     marks: tuple[tuple[Group, int], ...] = ()  # as in `GroupMarks`
     cuts_requests: bool = False  # with a batch whose end it cuts off
     copies: bool = False  # it takes `CopyRequest` and `CopyPiece`
+    store: int = 0
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):

@@ -17,7 +17,7 @@ import msgspec
 
 from ordercast.model.arguments import require_id, require_number, require_producer
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import CLIENT_BYTES, STAGES, in_generation
@@ -169,6 +169,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """How often the site has been started on its store; 0 before the daemon answers."""
         self.incarnation = 0
         """How often the site has begun without its past; 0 before the daemon answers."""
+        self._store = 0  # the number of the site's store
         self._endpoints = endpoints
         self._waits = True  # for a site that has not answered all that was sent to it
         self._start_s = start_s
@@ -346,6 +347,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         program does not know ids, or too many groups remember ids), NotInMajority, Away, or Error
         (the client is closed)."""
         self._require_open()
+        require_id(group, "any id", None)
         self._outgoing.target(group)
         if not self._outgoing.takes_ids:
             raise ConfigError("id: the daemon's program does not know ids")
@@ -486,8 +488,6 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self, start: int | None, observe: bool, attempt: int | None
     ) -> ClientSubscription:
         self._require_open()
-        if start is not None:
-            require_number(start, "start", 1)
         subscription = ClientSubscription(self._next_id(), start, observe, self._send, attempt)
         self._subscriptions[subscription.number] = subscription
         subscription.subscribe()
@@ -680,7 +680,18 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """Another site answers than before. What only that one could answer fails."""
         gone = Away(f"site {self.site} has gone away, and site {site} answers now")
         self._outgoing.moved(gone)
-        other = Away(f"{gone}; its positions are others: open a new reader")
+        self._positions_gone(gone)
+        self.incarnation = self._store = 0
+
+    def _begins_anew(self) -> None:
+        """The site has lost its store, with what it has accepted and its positions."""
+        gone = f"site {self.site} came back without its store"
+        self._outgoing.doubtful(Error(f"{gone}: it is not known what it sent"))
+        self._positions_gone(Forgotten(gone))
+
+    def _positions_gone(self, gone: Error) -> None:
+        """Positions are others from now on: what was asked with one fails, and readers at one."""
+        other = type(gone)(f"{gone}; its positions are others: open a new reader")
         for subscription in list(self._subscriptions.values()):
             if subscription.next is not None:
                 del self._subscriptions[subscription.number]
@@ -688,7 +699,6 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         for question, answer in list(self._calls.values()):
             if isinstance(question, Confirm | DigestRequest | TimesRequest) and not answer.done():
                 answer.set_exception(gone)
-        self.incarnation = 0
 
     def _up(self, welcome: Welcome) -> None:
         if self._giving_up is not None:
@@ -696,12 +706,11 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self._giving_up = None
         if self.site not in ("", welcome.site):
             self._move(welcome.site)
-        if self.incarnation not in (0, welcome.incarnation):
-            self._outgoing.doubtful(
-                Error(f"site {self.site} came back without its store: it is not known what it sent")
-            )
+        known, now = self._store, welcome.store
+        if known != now if known and now else self.incarnation not in (0, welcome.incarnation):
+            self._begins_anew()
         self.site = self._targets.site = welcome.site
-        self.boot, self.incarnation = welcome.boot, welcome.incarnation
+        self.boot, self.incarnation, self._store = welcome.boot, welcome.incarnation, now
         self._welcome = welcome
         if isinstance(self.cluster, ServedCluster):
             self.cluster = welcome.served
@@ -729,7 +738,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             self._giving_up = loop.call_later(self._patience_s, self._give_up)
 
     def _give_up(self) -> None:
-        self._giving_up = None
+        again_s = max(self._patience_s, 0.1)  # what is asked for from now on does not wait for ever
+        self._giving_up = asyncio.get_running_loop().call_later(again_s, self._give_up)
         assert self._link is not None
         self._fail(
             Away(

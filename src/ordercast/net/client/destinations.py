@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ordercast.model.errors import Error
+from ordercast.model.errors import ConfigError, Error
+from ordercast.model.names import nearest
 
 if TYPE_CHECKING:
     from ordercast.net.client.client import Client
@@ -46,6 +47,7 @@ class RemoteDestination:
         self.name = ""  # the cluster's; a daemon tells it
         self.source = f"--context {context.name}"
         self._doors: dict[str, str] | None = None
+        self._sites: tuple[str, ...] = ()  # of the cluster, as the daemon said that told the doors
 
     @cached_property
     def credentials(self) -> "Credentials":
@@ -57,10 +59,15 @@ class RemoteDestination:
 
     @asynccontextmanager
     async def client(self, site: str, **times: float) -> "AsyncIterator[Client]":
-        """A client of the site; of any that answers, if it is ""."""
+        """A client of the site; of any that answers, if it is "". Raises ConfigError if there is no
+        such site."""
         addresses: Sequence[str] = self.context.addresses
         if site and site != self.context.site:
             doors = await self.doors(**times)
+            if site not in self._sites:
+                raise ConfigError(
+                    f"{self.source}: there is no site {site!r}{nearest(site, self._sites)}"
+                )
             addresses = [doors[site]] if site in doors else addresses
         async with self.at(addresses, site or self.context.site, **times) as client:
             yield client
@@ -87,6 +94,7 @@ class RemoteDestination:
                     told = (await client.status()).get("doors", {})
                 except Error:  # it may not ask
                     told = {}
+                self._sites = client.sites
             self._doors = self.addresses_of(told)
         return self._doors
 

@@ -10,6 +10,7 @@ import msgspec
 
 from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
+from ordercast.model.arguments import require_number
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.admin.frames import (
@@ -43,6 +44,9 @@ class ClientSubscription:
         send: Callable[[ClientFrame], None],
         attempt: int | None = None,
     ) -> None:
+        for what, value, least in (("start", start, 1), ("attempt", attempt, 0)):
+            if value is not None:
+                require_number(value, what, least)
         self.number = number
         self.observe = observe
         self.next = start  # the position to go on with; None: where the daemon says

@@ -188,7 +188,8 @@ class NewCluster:
 
     def _defaults(self) -> dict[tuple[str, str], str]:
         """Defaults that depend on the rest of the file."""
-        local = all(is_loopback(address.rpartition(":")[0]) for address in self.sites.values())
+        hosts = [address.rpartition(":")[0].strip("[]") for address in self.sites.values()]
+        local = all(map(is_loopback, hosts))
         like = cluster_of_groups(
             self.groups, sites=list(self.sites), name=self.name, dissemination=MULTICAST
         )

@@ -69,6 +69,7 @@ MOST_SUBSCRIPTIONS = 16  # the most of one connection
 MOST_QUESTIONS = 1_000  # of one connection, that are not answered
 MOST_TIMES = 4_096  # messages of one answer
 HELLO_S = 5.0
+GOODBYE_S = 0.5  # for the answer to a change by which a client has taken its own grants away
 
 Question: TypeAlias = (
     Confirm
@@ -98,7 +99,7 @@ class ConnectionDesk(Protocol):
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
-    def status(self, subject: ClientSubject | None = None) -> dict[str, object]: ...
+    def told_status(self, subject: ClientSubject) -> bytes: ...
 
 
 class ClientConnection:
@@ -128,6 +129,8 @@ class ClientConnection:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._targets: Targets | None = None  # those that the client was told
         self._marks: tuple[tuple[Group, int], ...] | None = None  # the same; None: it takes none
+        self._changing = 0  # changes that it has asked for, and that are not answered
+        self._ending: NotGranted | None = None  # nothing more is heard of it
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
 
@@ -157,6 +160,8 @@ class ClientConnection:
         if self.session is None:
             self.wire.fail("its first frame was no hello")
             return
+        if self._ending is not None:
+            return
         try:
             if not (isinstance(frame, ReaderReset) and self._goes_forward(frame)):
                 admit(self.desk.permits, self.subject, frame)
@@ -185,14 +190,12 @@ class ClientConnection:
     def review(self) -> None:
         """Grants, revoked certificates or the roster have changed: end readers and connections that
         are no longer allowed."""
-        if self.wire.closed:
+        if self.wire.closed or self._ending is not None:
             return
         try:
             self.desk.permits.admit_client(self.subject, self.certificate)
         except NotGranted as error:
-            self.close(reason_of(error), final=True, kind=kind_of(error))
-            if self.session is not None:
-                self.desk.end(self.session)
+            self._end(error)
             return
         for number, (frame, named) in list(self._reading.items()):
             try:
@@ -202,6 +205,22 @@ class ClientConnection:
             except NotGranted as error:
                 self._end_reading(number)
                 self._refuse(frame, error)
+
+    def _end(self, error: NotGranted) -> None:
+        """The client may do nothing more. If that was decided by a change of its own, it is told
+        first that the change is done."""
+        self._ending = error
+        for number in list(self._reading):
+            self._end_reading(number)
+        if self.session is not None:
+            self.desk.end(self.session)
+        if self._changing:
+            self._deadline = asyncio.get_running_loop().call_later(GOODBYE_S, self._let_go, error)
+        else:
+            self._let_go(error)
+
+    def _let_go(self, error: NotGranted) -> None:
+        self.close(reason_of(error), final=True, kind=kind_of(error))
 
     def _end_reading(self, number: int) -> None:
         self._reading.pop(number, None)
@@ -300,6 +319,7 @@ class ClientConnection:
                 marks=marks,
                 cuts_requests=True,
                 copies=True,
+                store=site.store.store_number,
             )
         )
         codec = ADMIN_CODECS[version]
@@ -388,10 +408,7 @@ class ClientConnection:
             elif isinstance(frame, ReaderRemoval):
                 await self.site.named.remove(frame.reader)
             elif isinstance(frame, Change):
-                with self._making(frame.edits):
-                    await self.site.change(frame.edits, frame.name, self.subject)
-                # Before the answer, because the client may send to a new group at once.
-                self.tell_targets(targets_of(self.site.core.layout))
+                await self._change(frame)
             elif isinstance(frame, IdMarkRequest):
                 body = msgspec.json.encode(await self.site.ids.mark(frame.group))
             elif isinstance(frame, TimesRequest):
@@ -404,11 +421,23 @@ class ClientConnection:
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)
             else:
-                body = msgspec.json.encode(self.desk.status(self.subject))
+                body = self.desk.told_status(self.subject)
         except Error as error:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:
             self.wire.send(Answer(frame.id, body))
+        if self._ending is not None and not self._changing:
+            self._let_go(self._ending)
+
+    async def _change(self, frame: Change) -> None:
+        self._changing += 1
+        try:
+            with self._making(frame.edits):
+                await self.site.change(frame.edits, frame.name, self.subject)
+        finally:
+            self._changing -= 1
+        # Before the answer, because the client may send to a new group at once.
+        self.tell_targets(targets_of(self.site.core.layout))
 
     def _making(self, edits: Iterable[Edit]) -> AbstractContextManager[None]:
         added = [(one.producer, one.group) for one in edits if isinstance(one, AddProducer)]

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from ordercast.model.grants import ADMIN, EVERY, SOCKET, ClientSubject
 from ordercast.model.groups import Site
 from ordercast.model.messages import CLIENT_BYTES
@@ -54,6 +56,7 @@ class ClientDesk:
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
+        self._statuses: dict[bool, bytes] = {}  # of this turn: with the grants, without them
         self._complaints: dict[str, None] = {}  # the causes for which clients were dropped
         layout = site.core.layout
         self._permitted = (self.permits.grants, layout.revoked, layout.roster)  # as reviewed last
@@ -76,15 +79,23 @@ class ClientDesk:
         self.shares.close()
         self.copies.close()
 
-    def status(self, subject: ClientSubject | None = None) -> dict[str, Any]:
-        """The site's status, with its clients. A client that may change the grants also sees
-        them."""
+    def status(self, *, grants: bool = False) -> dict[str, Any]:
+        """The site's status, with its clients, and perhaps with the grants."""
         subjects = Counter(str(each.subject) for each in self.served())
         told = {"connected": dict(sorted(subjects.items())), "refused": self.permits.told()}
         status = {**status_of(self.site), "clients": told, "doors": self._doors()}
-        if subject is not None and self.permits.allows(subject, ADMIN, EVERY):
-            status["grants"] = self._grants()
-        return status
+        return {**status, "grants": self._grants()} if grants else status
+
+    def told_status(self, subject: ClientSubject) -> bytes:
+        """The status for this subject, encoded. Who may change the grants also sees them. It is
+        made once for all who ask in one turn of the loop: a client may ask a thousand times at
+        once, and nobody else would have a turn."""
+        sees = self.permits.allows(subject, ADMIN, EVERY)
+        if sees not in self._statuses:
+            if not self._statuses:
+                asyncio.get_running_loop().call_soon(self._statuses.clear)
+            self._statuses[sees] = msgspec.json.encode(self.status(grants=sees))
+        return self._statuses[sees]
 
     def _doors(self) -> dict[Site, str]:
         """The addresses for clients: from the cluster file, and from what sites have told."""

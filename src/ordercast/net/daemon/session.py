@@ -38,6 +38,10 @@ PARKED_S = 10.0  # how long a reader without a connection is kept, if nothing is
 _SLACK = 2  # times what a client may have under way, because it may have given up some of it
 # Times as many refusals: also sends that are accepted and not stable may be refused.
 _REFUSED = _SLACK + 1
+# Times as many sends that are followed: a window that is not accepted, one that is not stable, and
+# those of which the client has not heard yet that they are stable. The window may have been larger
+# before a restart, so there are some more.
+_FOLLOWED, _FOLLOWED_MORE = 4, 16_384
 
 ClientBatch: TypeAlias = Send | Produce | SendById | SendOnce
 Numbered: TypeAlias = Produce | SendOnce
@@ -116,6 +120,9 @@ class ClientSession:
         self.wire = wire
         self._connections += 1
         self._news = []
+        self._not_granted.clear()  # the client sends all again
+        of_queue = dict.fromkeys(self._came.values())
+        self._broken = {pair: why for pair, why in self._broken.items() if why[1] in of_queue}
 
     def detach(self, wire: Wire) -> None:
         if self.wire is wire:
@@ -210,15 +217,17 @@ class ClientSession:
 
     def not_granted(self, frame: Numbered) -> None:
         """A message of a producer, or a stamped request, was refused when it came."""
-        _break(self._not_granted, frame, self._connections)
+        self._break(self._not_granted, frame, self._connections)
 
     def watch(self, frame: Watch) -> None:
         if frame.number in self._reached:
             self._tell(frame.number)
         elif frame.number in self._refused:
             self._say(self._refused[frame.number])
-        else:
+        elif len(self._tasks) < _FOLLOWED * self.limits.messages + _FOLLOWED_MORE:
             self._follow_accepted(frame.number, frame.group, frame.seq, frame.count)
+        elif self.wire is not None:
+            self.wire.fail("it asks about more messages than it may have sent")
 
     def _enqueue(self, frame: ClientBatch) -> None:
         messages, size = self._waiting
@@ -253,7 +262,7 @@ class ClientSession:
                     self._reached.pop(frame.number, None)
                     self._done(frame)
                     if isinstance(frame, Produce | SendOnce) and not isinstance(error, Expired):
-                        _break(self._broken, frame, self._came[frame.number])
+                        self._break(self._broken, frame, self._came[frame.number])
                     self._refuse(frame.number, error)
                 else:
                     self._open[frame.number] = frame
@@ -384,6 +393,15 @@ class ClientSession:
             del self._refused[next(iter(self._refused))]
         self._say(refusal)
 
+    def _break(self, refused: _Refused, frame: Numbered, connection: int) -> None:
+        """Note a refusal. A client of which very much is refused begins anew, on a connection that
+        knows nothing of it."""
+        pair, at = _numbered(frame)
+        if pair not in refused or refused[pair][1] != connection:
+            refused[pair] = at, connection
+        if len(refused) > _REFUSED * self.limits.messages and self.wire is not None:
+            self.wire.fail("too much of what it sends is refused")
+
     def _say(self, refusal: Rejected) -> None:
         if self.wire is not None:
             self.wire.send(refusal)
@@ -399,12 +417,6 @@ def _numbered(frame: Numbered) -> tuple[tuple[str, Group], int]:
     if isinstance(frame, SendOnce):
         return ("", frame.group), frame.number
     return (frame.producer, frame.group), frame.at
-
-
-def _break(refused: _Refused, frame: Numbered, connection: int) -> None:
-    pair, at = _numbered(frame)
-    if pair not in refused or refused[pair][1] != connection:
-        refused[pair] = at, connection
 
 
 def _require_unbroken(frame: Numbered, connection: int, refused: _Refused) -> None:

@@ -26,6 +26,9 @@ from ordercast.net.admin.frames import (
 from ordercast.net.site.stream import GapBatch, Stream, StreamBatch
 
 CREDIT_BYTES = 16 * 1024 * 1024  # the most credit of a client: it may all wait to be read
+UNREAD_BYTES = 16 * 1024 * 1024  # so much may wait for a client, or a reader waits: batches that
+# have hardly any bytes have frames all the same
+CROWDED_S = 0.05  # between looks, while so much waits
 
 
 async def observed(
@@ -136,6 +139,8 @@ class Subscription:
                 await close()
 
     async def _room(self) -> None:
+        while self._wire is not None and self._wire.unsent > UNREAD_BYTES:
+            await asyncio.sleep(CROWDED_S)
         while self._messages <= 0 or self._bytes <= 0:
             self._credited = asyncio.get_running_loop().create_future()
             try:

@@ -20,7 +20,7 @@ from typing import Concatenate, ParamSpec, Protocol, runtime_checkable
 from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.member import Member
 from ordercast.core.epochs.records import REFUSED, Caught, EpochOpened, Folded, MemberBox
-from ordercast.core.outbox import StageReached
+from ordercast.core.outbox import Accepted, StageReached
 from ordercast.history.rows import RETURNED
 from ordercast.model.epochs import Edit, Finish, Open
 from ordercast.model.grants import ClientSubject
@@ -116,7 +116,8 @@ class Application(Protocol):
         """The outcomes of changes that this site asked for: "" if done, else why not."""
 
     def annotate(self, written: StoreBox) -> None:
-        """Add the application's own rows (requests, cursors, events) to a commit."""
+        """Add the application's own rows (requests, cursors, events) to a commit. If somebody waits
+        for it, it may not linger."""
 
     def committed(self) -> None:
         """The oldest commit that was annotated is durable."""
@@ -173,6 +174,7 @@ class NodeDriver:
         self.closed = False
         self._unwritten: deque[tuple[MemberBox, bool]] = deque()
         """Outboxes that are not revealed yet, and whether each is a commit of its own."""
+        self._lingers = False  # the last commit may be waiting for another box
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0
         self._again: asyncio.TimerHandle | None = None
@@ -336,6 +338,9 @@ class NodeDriver:
             self._commit(box)
         elif self._unwritten:
             self._unwritten.append((box, False))
+            if self._lingers and (box.then_send or box.deliver or box.receipts or box.outcomes):
+                self._lingers = False
+                self.store.write(StoreBox(), _nothing)  # so that it waits no longer
         else:
             self._reveal(box)
 
@@ -343,7 +348,9 @@ class NodeDriver:
         # A checkpoint may be written with the records before it. Deliveries that it lets the core
         # forget, and that nobody was told yet, are in the store's log: a restart finds them there.
         written = StoreBox(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
+        written.may_linger = _may_linger(box)
         self.application.annotate(written)
+        self._lingers = written.may_linger
         if box.receipts:
             written.refused = [(r.group, r.seq) for r in box.receipts if r.stage == REFUSED]
         if box.forget is not None:  # there is one when an epoch opened; no restart repeats that
@@ -432,6 +439,20 @@ class NodeDriver:
         self._alarm_at = alarm
         delay_s = max(0, alarm - now) / 1e9 + _TIMER_S
         self._alarm = self._loop.call_later(delay_s, self._ring)
+
+
+def _nothing() -> None:
+    """Nobody asks when an empty box is durable."""
+
+
+def _may_linger(box: MemberBox) -> bool:
+    """Whether the box has nothing but own batches, and they have left for their primaries. A second
+    record of each follows when it is back in its place, and then all wait for both."""
+    if not box.send or box.then_send or box.deliver or box.outcomes or box.forget is not None:
+        return False
+    return all(type(record) is Accepted for record in box.persist) and all(
+        receipt.stage == "accepted" for receipt in box.receipts
+    )
 
 
 def _ends_an_epoch(box: MemberBox) -> bool:

@@ -188,7 +188,9 @@ def _grant_told(edit: Grant | Withdraw | UseGrants | RevokeCertificate) -> str:
     if isinstance(edit, Grant):
         return f"{edit.subject} is granted {', '.join(edit.acts)}"
     if isinstance(edit, Withdraw):
-        return f"{edit.subject} is granted {', '.join(edit.acts) or 'anything'} no longer"
+        if not edit.acts:
+            return f"{edit.subject} is granted nothing any more"
+        return f"{edit.subject} is granted {', '.join(edit.acts)} no longer"
     if isinstance(edit, UseGrants):
         return f"the {len(edit.lines):,} grants of the cluster file"
     return f"the certificate {edit.fingerprint[:16]}… of {edit.subject} is revoked"

@@ -300,6 +300,8 @@ class NamedReaders:
         turn = ReaderTurn(reader, place)
         if place is not None and place.number != reader.row.number:
             raise another_reader(reader.row.name, self.site)
+        if place is not None:
+            self.stream.require_attempt(place.attempt)
         reader.line.append(turn)
         if reader.line[0] is turn:
             self._next(reader.line)
@@ -352,15 +354,17 @@ class NamedReaders:
         """The follower is done with everything up to this position. Returns when that is
         durable."""
         require_number(position, "position", 0)
+        self.stream.require_attempt(attempt)
         await asyncio.shield(turn.given)
         await self.stream.repeated(position)
         cursor = turn.require()
         attempt = cursor.attempt if attempt is None else attempt
         position = self.stream.standing(position, attempt)
-        if position > cursor.last:
+        last = min(cursor.last, self.stream.delivered)  # a follower says itself where it was before
+        if position > last:
             raise ConfigError(
                 f"position {position} cannot be confirmed: reader {turn.reader.row.name!r} has read"
-                f" up to {cursor.last}"
+                f" up to {last}"
             )
         self._confirm(turn, position, attempt)
         await self._stored()

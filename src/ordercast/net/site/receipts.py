@@ -10,9 +10,10 @@ on, their seqs stay; if there are none, the refused seqs are given again. So a r
 
 import asyncio
 import sys
-from collections import deque
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from operator import itemgetter
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -23,6 +24,11 @@ from ordercast.model.groups import Group
 from ordercast.model.messages import STAGES
 
 FEW = 1_024  # groups and lists: up to here nothing is searched for old ones
+
+_Waiter: TypeAlias = tuple[int, int, asyncio.Future[None]]
+"""The seq that is waited for, a number that no other waiter has, and who waits."""
+
+_SEQ: Callable[[_Waiter], int] = itemgetter(0)
 
 
 class StageSource(Protocol):
@@ -103,7 +109,9 @@ class Stages:
 
     def __init__(self) -> None:
         self._last: dict[str, dict[Group, int]] = {stage: {} for stage in STAGES}
-        self._waiting: dict[tuple[str, Group], deque[tuple[int, asyncio.Future[None]]]] = {}
+        # In the order of seqs and numbers. A daemon's client may wait for thousands in any order.
+        self._waiting: dict[tuple[str, Group], list[_Waiter]] = {}
+        self._waiters = 0  # so far
         self._why_not: str | None = None
         self._look_at = FEW  # search for old groups when there are more than this
         self.doubted: dict[
@@ -134,22 +142,24 @@ class Stages:
             return
         if self._why_not is not None:
             raise Error(f"message {seq} to {group} is not {stage}: {self._why_not}")
-        waiting = self._waiting.setdefault((stage, group), deque())
+        waiting = self._waiting.setdefault((stage, group), [])
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (seq, future)
-        if waiting and waiting[-1][0] > seq:
-            place = next(i for i, (other, _) in enumerate(waiting) if other > seq)
-            waiting.insert(place, entry)
-        else:
-            waiting.append(entry)
+        self._waiters += 1
+        entry = (seq, self._waiters, future)
+        insort(waiting, entry)
         try:
             await future
         except asyncio.CancelledError:
-            if entry in waiting:  # else it was reached, or closed, in the same turn
-                waiting.remove(entry)
+            at = bisect_left(waiting, entry)
+            if at < len(waiting) and waiting[at] is entry:  # else reached, or closed, in this turn
+                del waiting[at]
             if not waiting and self._waiting.get((stage, group)) is waiting:
                 del self._waiting[stage, group]
             raise
+
+    def awaits(self, stage: str) -> bool:
+        """Whether somebody waits for a message to reach this stage."""
+        return any(waited == stage for waited, _ in self._waiting)
 
     def update(self, receipts: Sequence[StageReached]) -> bool:
         """Take the core's receipts. True: some message has become stable, or never will."""
@@ -180,13 +190,11 @@ class Stages:
             waiting = self._waiting.get((stage, group))
             if waiting is None:
                 continue
-            for seq, future in waiting:
+            for seq, _, future in waiting:
                 if seq in seqs and not future.done():
                     future.set_exception(why(group, seq))
-            left = [entry for entry in waiting if entry[0] not in seqs]
-            waiting.clear()
-            waiting.extend(left)
-            if not left:
+            waiting[:] = [entry for entry in waiting if entry[0] not in seqs]
+            if not waiting:
                 del self._waiting[stage, group]
 
     def cut(self, group: Group, first: int) -> None:
@@ -196,17 +204,12 @@ class Stages:
             if last.get(group, 0) >= first:
                 last[group] = first - 1
 
-    def _release(
-        self,
-        stage: str,
-        group: Group,
-        waiting: "deque[tuple[int, asyncio.Future[None]]]",
-        upto: int,
-    ) -> None:
-        while waiting and waiting[0][0] <= upto:
-            future = waiting.popleft()[1]
+    def _release(self, stage: str, group: Group, waiting: list[_Waiter], upto: int) -> None:
+        reached = bisect_right(waiting, upto, key=_SEQ)
+        for _, _, future in waiting[:reached]:
             if not future.done():  # else its waiter was cancelled
                 future.set_result(None)
+        del waiting[:reached]
         if not waiting:
             del self._waiting[stage, group]
 
@@ -214,7 +217,7 @@ class Stages:
         """Nothing more will be heard."""
         self._why_not = why
         for (stage, group), waiting in self._waiting.items():
-            for seq, future in waiting:
+            for seq, _, future in waiting:
                 if not future.done():
                     future.set_exception(Error(f"message {seq} to {group} is not {stage}: {why}"))
         self._waiting.clear()

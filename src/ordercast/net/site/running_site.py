@@ -484,6 +484,8 @@ class RunningSite:
         self.changes.decided(outcomes)
 
     def annotate(self, written: StoreBox) -> None:
+        if self.rows_due or self.stages.awaits("accepted"):
+            written.may_linger = False
         self.rows_due = False
         written.after_position, written.after_attempt = self.stream.application_at()
         written.delivered = self.stream.delivered

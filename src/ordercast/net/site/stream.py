@@ -363,8 +363,7 @@ class Stream:
         """Whether this confirms anything new. Deliveries that were taken back since the application
         saw them, in `attempt` or as far as its readers know, are not confirmed."""
         require_number(position, "position", 0)
-        if attempt is not None:
-            require_number(attempt, "attempt", 0)
+        self.require_attempt(attempt)
         attempt = self.heard if attempt is None else attempt
         position = self.standing(position, attempt)
         if position > self.delivered:
@@ -381,6 +380,15 @@ class Stream:
             del self._gaps[gone]
         self.advanced()
         return True
+
+    def require_attempt(self, attempt: int | None) -> None:
+        """Raise ConfigError for an attempt that this site has not told of: whoever knows it would
+        be told no rollback up to it."""
+        if attempt is None:
+            return
+        require_number(attempt, "attempt", 0)
+        if attempt > self.attempt:
+            raise ConfigError(f"attempt: {attempt} was not told by this site: {self.attempt} is")
 
     def standing(self, position: int, attempt: int) -> int:
         """The last position up to this one that was not taken back since the attempt."""
@@ -408,6 +416,7 @@ class Stream:
         `attempt`: of the last delivery that the reader had; without it, the reader is taken to know
         of all rollbacks."""
         read = self._begin(start)
+        self.require_attempt(attempt)
         known = self._rollbacks.seen_by(read) if attempt is None else attempt
         if start is None:
             known = max(known, self.confirmed_attempt)

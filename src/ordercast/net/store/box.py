@@ -42,6 +42,8 @@ class StoreBox(msgspec.Struct):
     points: Mapping[Site, StorePoint] = msgspec.field(default_factory=dict)  # of others' stores
     readers: Sequence[ReaderRow] = ()  # named readers, as they are now
     readers_gone: Sequence[str] = ()  # names of those that were removed; before `readers`
+    # Nobody waits for this box to be durable: the writer may wait a moment for the next one.
+    may_linger: bool = False
     # Filled in by the store: the count of boxes with requests, and which requests to delete
     # (client, first number, last number).
     heard: int = 0

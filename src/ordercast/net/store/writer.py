@@ -38,6 +38,7 @@ log = logging.getLogger("ordercast.net.store")
 
 FULL = 2  # of the pragma synchronous: each commit waits for the disk
 
+LINGER_S = 0.0008  # how long a box that may linger waits for the next one (docs/store.md)
 TRY_AGAIN_S = 1.0
 CURSOR_S = 0.1  # pause before `delivered` is written alone
 CLEANUP_S = 1.0  # pause between looks for old rows
@@ -139,7 +140,8 @@ class Writer(threading.Thread):
                     boxes.append(item[0])
                     if item[1] is not None:
                         thens.append(item[1])
-                item = queue.get_nowait()
+                lingers = len(boxes) == 1 and boxes[0].may_linger and not values
+                item = queue.get(timeout=LINGER_S) if lingers else queue.get_nowait()
         except Empty:
             return boxes, thens, values, True
 

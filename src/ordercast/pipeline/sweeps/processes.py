@@ -2,8 +2,8 @@
 
 A worker is this module, run by the same Python. It reads pickled runs from its standard input, one
 at a time, and writes one outcome for each. So a worker that dies takes exactly the run that it was
-doing, and another worker takes its place. A worker ends when its input does, also when the process
-that started it was killed.
+doing, and another worker takes its place. A worker ends when its input does, or when nobody reads
+its outcome: also if the process that started it was killed.
 """
 
 import os
@@ -161,4 +161,7 @@ def work() -> None:
     experiment: Experiment = pickle.loads(first)  # from the process that started us
     while (message := _read(questions)) is not None:
         task: Task = pickle.loads(message)
-        _write(answers, msgspec.msgpack.encode(perform(experiment, task)))
+        try:
+            _write(answers, msgspec.msgpack.encode(perform(experiment, task)))
+        except BrokenPipeError:
+            os._exit(0)  # to close `answers` would write to the pipe again

@@ -87,6 +87,7 @@ class IdSender:
         """The mark of the group's ids now. The first call for a group opens its window. Raises
         UnknownGroup, ConfigError (this site is no member and cannot ask one, or too many groups
         remember ids), NotInMajority, or Error (the site is closed)."""
+        require_id(group, "any id", None)
         self._members(group)
         ticket = await self._ticket(ID_WINDOW, group, FEATURE)
         return await self._mark(group, ticket, _Room())

@@ -30,7 +30,8 @@ from ordercast.net.site.sender import SiteSender
 class ProducerSender:
     """`_failures` counts, by producer and group, the messages that could not be sent. A message
     that waits behind one of these is not sent either: with the later number in the log, the earlier
-    message would be taken for a copy."""
+    message would be taken for a copy. `_sending`: how many are being sent; when there are none, the
+    failures are forgotten."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class ProducerSender:
         self._ask = ask
         self._in_turn = asyncio.Lock()
         self._failures: Counter[tuple[str, Group]] = Counter()
+        self._sending: Counter[tuple[str, Group]] = Counter()
 
     async def send(
         self,
@@ -67,6 +69,7 @@ class ProducerSender:
         self._sender.require_open(group, subject)
         pair = (producer, group)
         before = self._failures[pair]
+        self._sending[pair] += 1
         try:
             async with self._in_turn:
                 if self._failures[pair] != before:
@@ -77,6 +80,11 @@ class ProducerSender:
         except BaseException:  # cancelled, too: what waits behind it must not overtake it
             self._failures[pair] += 1
             raise
+        finally:
+            self._sending[pair] -= 1
+            if not self._sending[pair]:
+                del self._sending[pair]
+                self._failures.pop(pair, None)
         return self._followed(receipt, pair, ticket, number)
 
     def _followed(
