@@ -1,7 +1,6 @@
 """`Node.open`: sites that read a cluster file and meet over real connections, with and without TLS;
 what opening refuses."""
 
-import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,7 @@ from support.clusters.layouts import primary_of
 from support.clusters.processes import write_cluster
 from support.clusters.sites import GROUPS, is_quiet, read
 from support.harness.loops import in_loop
-
-
-@contextlib.asynccontextmanager
-async def opened(path: Path, sites: str, folder: Path) -> AsyncIterator[dict[str, Node]]:
-    async with contextlib.AsyncExitStack() as stack:
-        yield {
-            site: await stack.enter_async_context(ordercast.Node.open(path, site, dir=folder))
-            for site in sites
-        }
+from support.network.multicasting import opened
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
