@@ -290,6 +290,8 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.lists >= 1 << args.sites:
+        parser.error(f"--lists: {args.sites} sites have {(1 << args.sites) - 1:,} lists")
     profile = cProfile.Profile() if args.profile else None
     rows = [measure(groups, args.sites, args.lists, profile) for groups in args.groups]
     if args.json:

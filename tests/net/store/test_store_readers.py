@@ -126,6 +126,7 @@ def test_a_reader_is_waited_for_up_to_its_age(
         flush(store, StoreBox(confirmed=600, delivered=600))
         assert store.first == 1
     clock.run(10 * HOUR)
+    write(store, readers=[row("s", 600)])  # then it looks at once
     soon(lambda: store.first == 301, "what is too old is kept, or what is not is gone")
     soon(lambda: 20 * HOUR < store.holds["r"].age_ns < 24 * HOUR, "another age")
     store.close_sync()
