@@ -11,6 +11,7 @@ from ordercast import Client, Delivery, connect
 from ordercast.model.errors import ConfigError, Error, NotGranted
 from ordercast.net.cluster.certificates import add_client_certificates, write_certificates
 from ordercast.net.site.node import site_of
+from ordercast.pipeline.streams import columns
 from ordercast.pipeline.streams.feed import DataLoss
 from ordercast.pipeline.streams.options import source_options
 from ordercast.pipeline.streams.source import BatchReader, QueryReader
@@ -137,6 +138,22 @@ def local(running: Served, /, **options: str) -> dict[str, str]:
     lines += ["[groups]", "alpha = ['a', 'b']", "beta = ['a']"]
     file.write_text("\n".join(lines))
     return {"nodes": str(file), "dir": str(running.directory), "timeout": "20", **options}
+
+
+@in_loop
+async def test_an_arrow_batch_ends_when_its_payloads_are_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column of Arrow holds 2 GiB, and so many messages as a batch has may have more."""
+    monkeypatch.setattr(columns, "BATCH_BYTES", 100)
+    async with served(tmp_path, {"alpha": ["a"]}) as sites, sites.connect("a") as client:
+        sent = [bytes([n]) * 60 for n in range(5)]
+        for payload in sent:
+            await (await client.multicast("alpha", payload)).stable()
+        reader = BatchReader(source_options(local(sites, sites="a")))
+        (part,) = await asyncio.to_thread(reader.partitions)
+        found = await asyncio.to_thread(lambda: list(reader.read(part)))
+        assert [batch["payload"].to_pylist() for batch in found] == [sent[:2], sent[2:4], sent[4:]]
 
 
 @in_loop

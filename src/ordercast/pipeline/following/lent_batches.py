@@ -71,8 +71,10 @@ class Lender:
             now = {each for each in there if each[0] == _BEAT}
             if now != beats:
                 beats, heard = now, time.monotonic()
-            if _ended(there) or time.monotonic() > heard + self.gone_s:
-                names.remove(_BATCH, batch)
+            gone = time.monotonic() > heard + self.gone_s
+            if gone or _ended(there):
+                for kind, number in there if gone else {(_BATCH, batch)}:  # its signs, too
+                    names.remove(kind, number)
                 raise _nobody_takes(batch)
             time.sleep(LOOK_S)
 

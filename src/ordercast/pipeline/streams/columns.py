@@ -18,6 +18,7 @@ from ordercast.pipeline.streams.offsets import PositionRange
 
 DELIVERY, GAP, ROLLBACK = "delivery", "gap", "rollback"
 BATCH_ROWS = 16_384  # of one Arrow batch
+BATCH_BYTES = 16 * 2**20  # of payloads: a column of Arrow holds 2 GiB
 
 _COLUMNS = (
     ("site", "string"), ("position", "bigint"), ("attempt", "bigint"), ("epoch", "bigint"),
@@ -55,7 +56,8 @@ def _columns(headers: bool) -> list[tuple[str, str]]:
 
 
 class RowsOfBatches:
-    """Collects batches of deliveries. Gives them as Arrow batches of about `BATCH_ROWS` rows."""
+    """Collects batches of deliveries. Gives them as Arrow batches of about `BATCH_ROWS` rows, or
+    `BATCH_BYTES` if that is less."""
 
     def __init__(self, site: Site, headers: bool) -> None:
         self._site = site
@@ -64,7 +66,7 @@ class RowsOfBatches:
         self._begin()
 
     def _begin(self) -> None:
-        self.rows = 0
+        self.rows = self._bytes = 0
         self._values: Values = {name: [] for name, _ in _COLUMNS}
 
     def add(self, batch: DeliveredBatch, after: int, last: int) -> None:
@@ -75,6 +77,7 @@ class RowsOfBatches:
         part, count, position = batch.placed.batch, batch.count, batch.position
         contents, parts = contents_of(part), parts_of(part)
         sent_ns, payloads, items = contents.sent_ns, contents.payloads, contents.headers
+        self._bytes += sum(map(len, payloads))
         self._extend(
             count,
             position=range(position, position + count),
@@ -133,8 +136,12 @@ class RowsOfBatches:
         self._begin()
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
+    @property
+    def is_full(self) -> bool:
+        return self.rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES
+
     def full(self) -> Iterator[Any]:
-        if self.rows >= BATCH_ROWS:
+        if self.is_full:
             yield self.take()
 
     def rest(self) -> Iterator[Any]:

@@ -29,7 +29,7 @@ from ordercast.net.client.client import Away, Client, connect
 from ordercast.net.client.endpoints import is_address
 from ordercast.net.site.gaps import GapBatch
 from ordercast.net.site.stream import StreamBatch
-from ordercast.pipeline.streams.columns import BATCH_ROWS, RowsOfBatches
+from ordercast.pipeline.streams.columns import RowsOfBatches
 from ordercast.pipeline.streams.feed import lost
 from ordercast.pipeline.streams.offsets import Offset, Offsets, PositionRange
 from ordercast.pipeline.streams.options import NodeOptions, SourceOptions
@@ -326,7 +326,7 @@ class _Range:
             elif isinstance(batch, DeliveredBatch) and self._wants(batch):
                 self._rows.add(batch, self._at, self._last)
                 self._at = min(batch.last, self._last)
-                if self._rows.rows >= BATCH_ROWS:
+                if self._rows.is_full:
                     return True
 
     async def _until(self) -> int:
