@@ -124,6 +124,20 @@ async def test_who_takes_its_own_grants_away_is_told_that_it_is_done_and_then_le
 
 
 @in_loop
+async def test_a_change_whose_grant_goes_while_it_is_asked_for_names_the_grant_and_is_counted(
+    tmp_path: Path, certs: Path
+) -> None:
+    table = {**TABLE, "client:other": ["admin", "read"]}
+    async with opened(tmp_path, certs, table) as running, client(running, certs) as other:
+        await until(lambda: everywhere(running, lambda at: at.core.layout.grants.lines is not None))
+        withdrawn = asyncio.ensure_future(other.withdraw("client:other", ["admin:*"]))
+        with pytest.raises(NotGranted, match="client:other has no grant admin:gamma"):
+            await asyncio.ensure_future(other.change(AddGroup("gamma", ("a",))))
+        await withdrawn
+        assert site_of(running.cluster["a"]).permits.refused["client:other", "admin"] == 1
+
+
+@in_loop
 async def test_a_follower_of_a_named_reader_loses_it_with_the_grant(
     tmp_path: Path, certs: Path
 ) -> None:

@@ -40,6 +40,7 @@ from ordercast.net.admin.frames import (
     StatusRequest,
     Subscribe,
     SubscribedBatches,
+    TimesRequest,
     TurnGiven,
     Unsubscribe,
     Watch,
@@ -604,6 +605,31 @@ async def test_a_thousand_questions_about_the_status_are_one_status(
         assert made <= 3  # the questions come in that many pieces, if the machine is slow
         raw.say(frame_of(StatusRequest(1)))
         assert isinstance(await raw.hear(), Answer)
+
+
+@in_loop
+async def test_questions_that_read_the_store_are_answered_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path, {"alpha": ["a"]}) as running:
+        await (await running.cluster["a"].multicast("alpha", b"one")).stable()
+        store = site_of(running.cluster["a"]).store
+        reading, most, times = 0, 0, store.times
+
+        def counted(start: int, count: int) -> object:
+            nonlocal reading, most
+            reading += 1
+            most = max(most, reading)
+            found = times(start, count)
+            reading -= 1
+            return found
+
+        monkeypatch.setattr(store, "times", counted)
+        async with Raw.open(running, greet=True) as raw:
+            raw.say(b"".join(frame_of(TimesRequest(n, 1)) for n in range(1, 201)))
+            answers = [await raw.hear() for _ in range(200)]
+        assert all(isinstance(answer, Answer) and len(answer.body) > 9 for answer in answers)
+        assert most == 1
 
 
 @in_loop

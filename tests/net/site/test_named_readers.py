@@ -180,6 +180,23 @@ async def test_reset_and_remove_take_the_turn_away(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_who_is_about_to_follow_a_reader_that_is_removed_follows_nothing(
+    tmp_path: Path,
+) -> None:
+    """What it confirmed would be durable nowhere."""
+    async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
+        node = cluster["a"]
+        await send(node, "a1")
+        beginning = asyncio.ensure_future(anext(node.deliveries(reader="r", groups=["alpha"])))
+        while "r" not in site_of(node).named.names:  # it is made, and not stored yet
+            await asyncio.sleep(0)
+        await node.remove_reader("r")
+        with pytest.raises(TurnLost, match="reader 'r' of site a was removed"):
+            await beginning
+        assert "r" not in (await node.status())["readers"]
+
+
+@in_loop
 async def test_anybody_reads_ranges_of_a_reader(tmp_path: Path) -> None:
     async with local_cluster(GROUPS, dir=tmp_path, durability="os") as cluster:
         node = cluster["a"]

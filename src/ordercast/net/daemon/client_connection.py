@@ -129,6 +129,7 @@ class ClientConnection:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._targets: Targets | None = None  # those that the client was told
         self._marks: tuple[tuple[Group, int], ...] | None = None  # the same; None: it takes none
+        self._one_by_one = asyncio.Lock()
         self._changing = 0  # changes that it has asked for, and that are not answered
         self._ending: NotGranted | None = None  # nothing more is heard of it
         loop = asyncio.get_running_loop()
@@ -445,5 +446,6 @@ class ClientConnection:
 
     async def _times(self, start: int) -> list[tuple[int, int, int]]:
         may_read = partial(self.desk.permits.may_read, self.subject, True)
-        times = await asyncio.to_thread(self.site.store.times, start, MOST_TIMES)
+        async with self._one_by_one:  # readers of other clients use the same threads
+            times = await asyncio.to_thread(self.site.store.times, start, MOST_TIMES)
         return [(at.position, at.messages, at.logged_ns) for at in times if may_read(at.group)]

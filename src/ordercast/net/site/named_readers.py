@@ -297,6 +297,8 @@ class NamedReaders:
         """Stand in line. Raises Forgotten if it is not the reader that the follower had before."""
         if self._closed is not None:
             raise Error(self._closed)
+        if self._readers.get(reader.row.name) is not reader:  # since it was found
+            raise TurnLost(f"reader {reader.row.name!r} of site {self.site} was removed")
         turn = ReaderTurn(reader, place)
         if place is not None and place.number != reader.row.number:
             raise another_reader(reader.row.name, self.site)

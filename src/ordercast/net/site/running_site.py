@@ -382,9 +382,16 @@ class RunningSite:
         layout = self.core.layout
         if about_grants(edits) and layout.count > 0:
             granted(layout, edits)  # an earlier release could not read it: it raises ConfigError
+        self._require_granted(edits, subject)
+        try:
+            await self.changes.change(edits, name, subject)
+        except ConfigError:
+            self._require_granted(edits, subject)  # a grant may be gone since it was asked for
+            raise
+
+    def _require_granted(self, edits: tuple[Edit, ...], subject: ClientSubject | None) -> None:
         for act, group in needed_for(edits):
             self.permits.require(subject or self.permits.own, act, group)
-        await self.changes.change(edits, name, subject)
 
     async def confirm(self, position: int, attempt: int | None = None) -> None:
         await self.stream.repeated(position)
