@@ -689,3 +689,18 @@ async def test_a_follower_that_lies_about_its_place_confirms_nothing_that_is_to_
             assert isinstance(await raw.hear(), Answer)
         status = status_of(site_of(running.cluster["a"]))
         assert status["readers"]["r"]["confirmed"] == 1
+
+
+@in_loop
+async def test_who_reads_nothing_and_says_nothing_more_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk_module, "UNSENT_BYTES", 50_000)
+    monkeypatch.setattr(desk_module, "MARKS_S", 0.05)
+    async with served(tmp_path) as running:
+        desk = running.admins["a"].desk
+        async with Raw.open(running, greet=True) as raw:
+            raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            raw.say(b"".join(frame_of(StatusRequest(n)) for n in range(1, 901)))
+            await until(lambda: not desk._connections)
+        await still_serves(running)

@@ -137,8 +137,7 @@ class ClientDesk:
         if connection is not None:
             connection.frame(frame)
             connection.pace()
-        if wire.unsent > UNSENT_BYTES:
-            wire.fail("the client does not read what it asked for")
+        _require_read(wire)
 
     def _lost(self, wire: Wire) -> None:
         if wire.failure:
@@ -169,8 +168,11 @@ class ClientDesk:
                 connection.review()
 
     def _look(self) -> None:
-        """From time to time: tell clients the marks of their groups."""
+        """From time to time: tell clients the marks of their groups, and drop who reads nothing,
+        as a process that was stopped: what clients are told would pile up for ever."""
         self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
+        for wire in list(self._connections):
+            _require_read(wire)
         self._tell_marks()
 
     def _tell_marks(self) -> None:
@@ -216,6 +218,11 @@ class ClientDesk:
             if not left:
                 return
             self._sessions.pop(left[0]).close()
+
+
+def _require_read(wire: Wire) -> None:
+    if wire.unsent > UNSENT_BYTES:
+        wire.fail("the client does not read what it asked for")
 
 
 def doors_of(cluster: Cluster) -> dict[Site, str]:
