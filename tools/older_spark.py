@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OLDER = "4.0.2"
+OLDER = "4.0.0"  # the lowest that pyproject.toml allows
 
 # Spark 4.0 leaves sockets to the garbage collector; everything else is an error here as well.
 _LENIENT = (
