@@ -26,7 +26,8 @@ from ordercast.model.epochs import (
 from ordercast.net.local import LocalCluster, local_cluster
 from ordercast.net.site import receipts, stream
 from ordercast.net.site.node import Node, site_of
-from ordercast.net.store import events, ledger, store
+from ordercast.net.store import events, ledger
+from ordercast.wire import lineage
 from support.clusters.sites import until
 from support.harness import loops
 from support.harness.census import growing, lengths_of
@@ -58,7 +59,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receipts, "FEW", 4)
     monkeypatch.setattr(window, "FEW", 4)
     monkeypatch.setattr(ledger, "FEW", 20)
-    monkeypatch.setattr(store, "MOST_STARTS", 2)
+    monkeypatch.setattr(lineage, "STARTS", 2)
     monkeypatch.setattr(events, "OPENED_GROUPS", 16)
     monkeypatch.setattr(events, "ENTRIES_MOST", 4)
 

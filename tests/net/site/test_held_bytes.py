@@ -47,7 +47,7 @@ def test_a_client_is_sent_a_number_of_bytes_however_much_it_grants() -> None:
     class Sent:
         """Counts the bodies that are handed to a connection."""
 
-        size = 0
+        size = unsent = 0
 
         def send(self, frame: object) -> None:
             assert isinstance(frame, SubscribedBatches)
