@@ -6,6 +6,7 @@ import pytest
 
 from cli.beside import Verbs
 from ordercast.net.cluster.certificates import add_client_certificates, fingerprint_of
+from ordercast.net.site.node import site_of
 from support.clusters.served import served
 from support.harness.loops import in_loop
 
@@ -34,7 +35,7 @@ async def test_grants_are_listed_given_and_withdrawn_and_certificates_revoked(
     path = str(file)
     await verb(0, "certs", path)
     add_client_certificates("local", ["far"], tmp_path / "certs")
-    async with served(tmp_path, {"alpha": ["a"]}):
+    async with served(tmp_path, {"alpha": ["a"]}) as running:
         assert "no table: sites and the sockets" in await verb(0, "grant", "list", path)
         done = await told("grant", "add", path, "client:far", "send:alpha", "read")
         assert done["edits"] == ["client:far is granted send:alpha, read:*"]
@@ -69,4 +70,21 @@ async def test_grants_are_listed_given_and_withdrawn_and_certificates_revoked(
         done = await told("grant", "remove", path, "socket")
         assert done["done"]
         assert done["edits"] == ["socket is granted nothing any more"]
+        refused = site_of(running.cluster["a"]).permits.refused
+        before = refused["socket", "connect"]
         assert "socket has no grant" in await verb(2, "grant", "list", path)
+        assert refused["socket", "connect"] == before + 1
+
+
+@in_loop
+async def test_a_list_of_grants_that_is_refused_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(FILE.replace('[tls]\ndir = "certs"\n', ""))
+    table = {"site:*": ["admin", "send"], "socket": ["observe"]}
+    verb = Verbs(tmp_path, capsys).run
+    async with served(tmp_path, {"alpha": ["a"]}, grants=table) as running:
+        assert "socket has no grant admin:*" in await verb(2, "grant", "list", str(file))
+        assert site_of(running.cluster["a"]).permits.refused["socket", "admin"] == 1
+        assert "grants" not in await Verbs(tmp_path, capsys).told("status", str(file))

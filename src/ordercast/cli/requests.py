@@ -6,8 +6,8 @@ A change is done (0), not done in time (1, with what it waits for), or refused (
 import argparse
 import asyncio
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,12 +95,19 @@ def site_that_answers(
 async def status_of(place: Destination, site: str) -> dict[str, Any]:
     """A site's status and, as `sites`, the roster it knows. Raises TimeoutError, which says
     who does not answer."""
+    async with client_that_answers(place, site) as client:
+        return {**await client.status(), "sites": list(client.sites)}
+
+
+@asynccontextmanager
+async def client_that_answers(place: Destination, site: str) -> AsyncIterator["Client"]:
+    """For a question that is answered at once. Raises TimeoutError, which says who does not."""
     try:
         async with (
             asyncio.timeout(ANSWER_S),
             place.client(site, start_s=ANSWER_S, flush_s=0.1) as client,
         ):
-            return {**await client.status(), "sites": list(client.sites)}
+            yield client
     except TimeoutError:
         who = f"site {site}" if site else "a daemon"
         raise TimeoutError(f"{place.source}: no answer of {who} within {ANSWER_S:g} s") from None

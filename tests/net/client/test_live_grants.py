@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ordercast.model.epochs import AddGroup, AddProducer, Grant, JoinGroup
-from ordercast.model.errors import ConfigError, NotGranted
+from ordercast.model.errors import ConfigError, Error, NotGranted
 from ordercast.model.grants import CLIENT, ClientSubject
 from ordercast.model.messages import Delivery
-from ordercast.net.client.client import Client, connect
+from ordercast.net.client.client import Away, Client, connect
 from ordercast.net.cluster.certificates import (
     add_client_certificates,
     fingerprint_of,
@@ -121,6 +121,50 @@ async def test_who_takes_its_own_grants_away_is_told_that_it_is_done_and_then_le
                 await until(lambda: OTHER not in [each.subject for each in desk.served()])
                 with pytest.raises(NotGranted):
                     await other.status()
+
+
+@in_loop
+@pytest.mark.parametrize("left", [[], ["read"]], ids=["nothing", "read"])
+async def test_a_change_that_is_refused_only_when_it_is_repeated_may_have_been_done(
+    tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
+) -> None:
+    """Its first answer was lost with the connection. What was never asked before is just refused,
+    and so is a question that changes nothing."""
+    table = {**TABLE, "client:other": ["admin", *left]}
+    async with opened(tmp_path, certs, table) as running, client(running, certs) as other:
+        boss, site = running.cluster["b"], site_of(running.cluster["a"])
+        desk = running.admins["a"].desk
+        await until(lambda: everywhere(running, lambda at: at.core.layout.grants.lines is not None))
+        begun, go_on = asyncio.Event(), asyncio.Event()
+
+        async def held(*_asked: Any) -> None:
+            begun.set()
+            await go_on.wait()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(site, "change", held)
+            asked = asyncio.ensure_future(other.change(AddGroup("gamma", ("a",))))
+            await begun.wait()
+        turned_away: list[ClientSubject] = []
+
+        def not_now(subject: ClientSubject, _certificate: str = "") -> None:
+            turned_away.append(subject)
+            raise Error("not now")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(site.permits, "admit_client", not_now)
+            next(each for each in desk.served() if each.subject == OTHER).wire.fail("cut by a test")
+            await until(lambda: OTHER in turned_away)
+            fresh = asyncio.ensure_future(other.change(AddGroup("delta", ("a",))))
+            listed = asyncio.ensure_future(other.grants())
+            await boss.withdraw("client:other", ["admin:*"])
+            await soon(running, lambda at: not at.permits.allows(OTHER, "admin", "gamma"))
+        with pytest.raises(Away, match=r"client:other has no grant .*not known whether"):
+            await asked
+        for never_asked in (fresh, listed):
+            with pytest.raises(NotGranted, match="client:other has no grant"):
+                await never_asked
+        go_on.set()
 
 
 @in_loop

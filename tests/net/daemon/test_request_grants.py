@@ -68,6 +68,7 @@ NEEDS: list[tuple[frames.ClientFrame, list[str]]] = [
     (frames.ReaderRemoval(1, "r"), ["admin:*"]),
     (frames.CopyRequest(1), ["admin:*"]),
     (frames.CopyPiece(1, 0), ["admin:*"]),
+    (frames.GrantsRequest(1), ["admin:*"]),
 ]  # fmt: skip
 
 EDITS: list[tuple[tuple[Edit, ...], list[str]]] = [

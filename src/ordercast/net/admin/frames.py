@@ -276,6 +276,12 @@ class SendListedOnce(SendOnce, frozen=True, tag=23):
     again: bool
 
 
+class GrantsRequest(Packed, frozen=True, tag=24):
+    """Who may do what. The answer's body is JSON: the table and the revoked certificates."""
+
+    id: Ordinal
+
+
 ClientFrame: TypeAlias = (
     ClientHello
     | Send
@@ -300,6 +306,7 @@ ClientFrame: TypeAlias = (
     | SendListedOnce
     | CopyRequest
     | CopyPiece
+    | GrantsRequest
 )
 
 
@@ -355,6 +362,7 @@ class Welcome(Packed, frozen=True, tag=1, forbid_unknown_fields=False):
     cuts_requests: bool = False  # with a batch whose end it cuts off
     copies: bool = False  # it takes `CopyRequest` and `CopyPiece`
     store: int = 0
+    tells_grants: bool = False  # it takes `GrantsRequest`
 
 
 class DaemonRefusal(Packed, frozen=True, tag=2, forbid_unknown_fields=False):
@@ -674,6 +682,8 @@ def too_new(frame: ClientFrame, welcome: Welcome) -> str:
         return "ids"
     if isinstance(frame, CopyRequest | CopyPiece) and not welcome.copies:
         return "backups of clients"
+    if isinstance(frame, GrantsRequest) and not welcome.tells_grants:
+        return "lists of grants"
     if welcome.produces:
         return ""
     parts = frame.edits if isinstance(frame, Change) else (frame,)

@@ -17,7 +17,7 @@ import msgspec
 
 from ordercast.model.arguments import require_id, require_number, require_producer
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error, Forgotten
+from ordercast.model.errors import ConfigError, Error, Forgotten, NotGranted
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import CLIENT_BYTES, STAGES, in_generation
@@ -31,10 +31,13 @@ from ordercast.net.admin.frames import (
     DaemonFrame,
     DigestRequest,
     Failed,
+    GrantsRequest,
     GroupMarks,
     IdMarkRequest,
     Opened,
     RangeEnd,
+    ReaderRemoval,
+    ReaderReset,
     Rejected,
     Rolled,
     ServedCluster,
@@ -86,10 +89,11 @@ PATIENCE_S = 30.0  # for a daemon that has gone away
 FLUSH_S = 10.0  # when leaving the block
 WAIT = "wait"
 UNANSWERED = (WAIT, "fail")
+_ACTS = (Change, Confirm, ReaderRemoval, ReaderReset)  # questions that change something
 
 
 class Away(Error):
-    """The daemon has not answered for too long."""
+    """The daemon has not answered for too long, or it refuses now what it may have done already."""
 
 
 class NotFlushed(Error):
@@ -146,6 +150,26 @@ def connect(
     return client
 
 
+class _Call:
+    """A question, asked again on every new connection until there is an answer."""
+
+    __slots__ = ("answer", "question", "sent")
+
+    def __init__(self, question: ClientFrame, answer: asyncio.Future[bytes]) -> None:
+        self.question = question
+        self.answer = answer
+        self.sent = 0  # on how many connections
+
+    def fail(self, error: Error, *, is_answer: bool = True) -> None:
+        """`is_answer`: to the question as it was sent last."""
+        if self.answer.done():
+            return
+        unanswered = self.sent - is_answer
+        if unanswered > 0 and isinstance(error, NotGranted) and isinstance(self.question, _ACTS):
+            error = Away(f"{error}; it is not known whether this was done before")
+        self.answer.set_exception(error)
+
+
 class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     """A daemon's site, as `connect` gives it; to be used with `async with`.
 
@@ -184,7 +208,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing = ClientOutgoing(self._targets, self._send)
         self._join = self._outgoing.join
         self._welcome: Welcome | None = None  # the last daemon's
-        self._calls: dict[int, tuple[ClientFrame, asyncio.Future[bytes]]] = {}
+        self._calls: dict[int, _Call] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._named = NamedCalls(
             self._subscriptions, self._next_id, self._begin_named, self._ask, self._send
@@ -576,8 +600,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         Returns when the daemon's site has seen it done. Asked again under the same `name`, it is
         not done again.
 
-        Raises ConfigError (it is impossible, and nothing has happened), NotInMajority, Away, or
-        Error (the client is closed); after these three it may still be done."""
+        Raises ConfigError (it is impossible) or NotGranted, and nothing has happened; or
+        NotInMajority, Away, or Error (the client is closed), and it may still be done."""
         name = name or new_change_name()
         require_change(name, edits)  # the daemon drops a client whose frame breaks a rule
         number = self._next_id()
@@ -603,6 +627,14 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         (the client is closed)."""
         number = self._next_id()
         found: dict[str, Any] = msgspec.json.decode(await self._ask(number, StatusRequest(number)))
+        return found
+
+    async def grants(self) -> dict[str, Any]:
+        """Who may do what: `table`, the grants of each subject, or None if there is no table; and
+        `revoked`, the fingerprints of revoked certificates with their subjects. Raises NotGranted,
+        Away, or Error (the client is closed, or the daemon's program is older)."""
+        number = self._next_id()
+        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, GrantsRequest(number)))
         return found
 
     async def logged_times(self, start: int) -> list[tuple[int, int, int]]:
@@ -640,11 +672,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def _ask(self, number: int, question: ClientFrame) -> bytes:
         """Ask, again on every new connection, until there is an answer."""
         self._require_open()
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._calls[number] = (question, answer)
-        self._send(question)
+        call = self._calls[number] = _Call(question, asyncio.get_running_loop().create_future())
+        self._send_call(call)
         try:
-            return await answer
+            return await call.answer
         finally:
             del self._calls[number]
 
@@ -668,6 +699,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
                 )
                 return
         self._link.send(frame)
+
+    def _send_call(self, call: "_Call") -> None:
+        call.sent += self._link is not None and self._link.up
+        self._send(call.question)
 
     def _may_use(self, site: Site) -> bool:
         """Do not use another site while requests at the last site have no answer and are waited
@@ -696,9 +731,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             if subscription.next is not None:
                 del self._subscriptions[subscription.number]
                 subscription.failed(other)
-        for question, answer in list(self._calls.values()):
-            if isinstance(question, Confirm | DigestRequest | TimesRequest) and not answer.done():
-                answer.set_exception(gone)
+        for call in list(self._calls.values()):
+            if isinstance(call.question, Confirm | DigestRequest | TimesRequest):
+                call.fail(gone)
 
     def _up(self, welcome: Welcome) -> None:
         if self._giving_up is not None:
@@ -718,9 +753,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing.resume(welcome)
         for subscription in list(self._subscriptions.values()):
             subscription.subscribe()
-        for question, answer in list(self._calls.values()):
-            if not answer.done():
-                self._send(question)
+        for call in list(self._calls.values()):
+            if not call.answer.done():
+                self._send_call(call)
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 
@@ -750,9 +785,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         )
 
     def _fail(self, error: Error, *, for_good: bool) -> None:
-        for _, answer in list(self._calls.values()):
-            if not answer.done():
-                answer.set_exception(error)
+        for call in list(self._calls.values()):
+            call.fail(error, is_answer=False)
         for subscription in list(self._subscriptions.values()):  # a forgotten reader may end now
             subscription.failed(error)
         self._outgoing.fail(error, for_good=for_good)
@@ -786,9 +820,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         if number in self._subscriptions and error is not None:
             self._subscriptions[number].failed(error)
         call = self._calls.get(number)
-        if call is None or call[1].done():
+        if call is None:
             return
         if error is not None:
-            call[1].set_exception(error)
-        else:
-            call[1].set_result(body)
+            call.fail(error)
+        elif not call.answer.done():
+            call.answer.set_result(body)

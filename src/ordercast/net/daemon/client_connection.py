@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,7 @@ from ordercast.net.admin.frames import (
     DigestRequest,
     Failed,
     Follow,
+    GrantsRequest,
     GroupMarks,
     IdMarkRequest,
     Produce,
@@ -83,6 +84,7 @@ Question: TypeAlias = (
     | TimesRequest
     | CopyRequest
     | CopyPiece
+    | GrantsRequest
 )
 """A frame that is answered by its id."""
 
@@ -100,6 +102,7 @@ class ConnectionDesk(Protocol):
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
     def told_status(self, subject: ClientSubject) -> bytes: ...
+    def told_grants(self) -> dict[str, Any]: ...
 
 
 class ClientConnection:
@@ -321,6 +324,7 @@ class ClientConnection:
                 cuts_requests=True,
                 copies=True,
                 store=site.store.store_number,
+                tells_grants=True,
             )
         )
         codec = ADMIN_CODECS[version]
@@ -418,6 +422,8 @@ class ClientConnection:
                 body = msgspec.json.encode(await self.desk.copies.begin(self.wire))
             elif isinstance(frame, CopyPiece):
                 body = await self.desk.copies.piece(self.wire, frame.offset)
+            elif isinstance(frame, GrantsRequest):
+                body = msgspec.json.encode(self.desk.told_grants())
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)

@@ -84,7 +84,7 @@ class ClientDesk:
         subjects = Counter(str(each.subject) for each in self.served())
         told = {"connected": dict(sorted(subjects.items())), "refused": self.permits.told()}
         status = {**status_of(self.site), "clients": told, "doors": self._doors()}
-        return {**status, "grants": self._grants()} if grants else status
+        return {**status, "grants": self.told_grants()} if grants else status
 
     def told_status(self, subject: ClientSubject) -> bytes:
         """The status for this subject, encoded. Who may change the grants also sees them. It is
@@ -103,7 +103,8 @@ class ClientDesk:
         told[self.site.site] = self.site.door
         return doors_of(self.site.cluster) | {site: door for site, door in told.items() if door}
 
-    def _grants(self) -> dict[str, Any]:
+    def told_grants(self) -> dict[str, Any]:
+        """Who may do what, and the certificates that are revoked."""
         table = self.permits.grants.told()
         revoked = dict(self.site.core.layout.revoked)
         lines = None if table is None else {name: list(acts) for name, acts in table}

@@ -14,6 +14,7 @@ from ordercast.net.admin.frames import (
     CopyRequest,
     DigestRequest,
     Follow,
+    GrantsRequest,
     IdMarkRequest,
     Produce,
     ReaderRemoval,
@@ -55,7 +56,7 @@ def _asked(frame: ClientFrame) -> Iterable[tuple[str, Group]]:
         return [(READ, frame.group)]
     if isinstance(frame, Follow):
         return [(READ, group) for group in frame.groups or ()]
-    if isinstance(frame, ReaderReset | ReaderRemoval | CopyRequest | CopyPiece):
+    if isinstance(frame, ReaderReset | ReaderRemoval | CopyRequest | CopyPiece | GrantsRequest):
         return [(ADMIN, EVERY)]
     if isinstance(frame, Change):
         return needed_for(frame.edits)
