@@ -241,6 +241,31 @@ async def test_a_site_without_its_store_is_a_loss_of_data(tmp_path: Path) -> Non
 
 
 @in_loop
+@pytest.mark.parametrize("more", [1, 6])
+async def test_a_store_that_is_lost_is_a_loss_of_data_however_far_the_new_one_has_come(
+    tmp_path: Path, more: int
+) -> None:
+    groups, quick = {"alpha": ["a", "b", "c"]}, {"suspect": "200ms"}
+    async with served(tmp_path, groups, timeouts=quick) as sites:
+        async with sites.connect("b") as sender:
+            await send(sender, *(f"a{n}" for n in range(1, 5)))
+        query = Query(stream(**local(sites, sites="a")))
+        await eventually(query, 4)
+        await sites.kill("a")
+        for file in tmp_path.glob("a.db*"):
+            file.unlink()
+        await sites.start("a")
+        async with sites.connect("a") as client:
+            await send(client, *(f"a{n}" for n in range(more)))
+            while (status := await client.status())["settled"] < status["position"]:
+                await asyncio.sleep(0.01)
+            assert status["settled"] >= more
+        with pytest.raises(DataLoss, match=r"site a: positions from 5 on .*'spark' is gone"):
+            await query.batch()
+        await query.stop()
+
+
+@in_loop
 async def test_what_is_no_longer_kept_fails_the_query_or_is_a_gap(tmp_path: Path) -> None:
     groups = {"alpha": ["a"], "beta": ["a"]}
     async with (
