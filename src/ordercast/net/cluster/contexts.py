@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.names import nearest, require_keys, require_name, shown
-from ordercast.net.cluster.directory import replace_own
+from ordercast.whole_files import OURS, write_file
 
 FILES: Final = ("cert", "key", "ca", "secret")
 MOST_BYTES: Final = 1_048_576
@@ -106,7 +106,7 @@ def write_contexts(contexts: Contexts) -> None:
                 lines.append(f"{key} = {_quoted(value)}")
     try:
         contexts.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_own(contexts.path, ("\n".join(lines) + "\n").encode())
+        write_file(contexts.path, ("\n".join(lines) + "\n").encode(), mode=OURS)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise ConfigError(f"{contexts.path}: cannot be written ({why})") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ordercast.model.errors import ConfigError
+from ordercast.whole_files import OURS
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 AROUND: Final = ".ordercast"  # beside a cluster file, with a directory for each cluster
@@ -94,24 +95,10 @@ def is_private(path: Path) -> bool:
     return _us() is None or not path.lstat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
-def create_own(path: Path) -> int:
-    """A new file, readable by us alone. FileExistsError if anything is there already."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NO_LINK, 0o600)
-
-
-def replace_own(path: Path, data: bytes) -> None:
-    """Write a file of ours in one step, in the place of whatever is there."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(create_own(fresh), "wb") as file:
-        file.write(data)
-    fresh.replace(path)
-
-
 def append_own(path: Path) -> int:
     """A log of ours to append to, made if need be. OSError if a link is there."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags, OURS)
 
 
 def user_name(number: int) -> str:

@@ -28,10 +28,10 @@ from ordercast.net.cluster.directory import (
     make_directory,
     open_own,
     read_own,
-    replace_own,
 )
 from ordercast.net.cluster.secret import secret_of
 from ordercast.net.cluster.sockets import answers
+from ordercast.whole_files import OURS, write_file
 
 READY_S = 30.0
 STOP_S = 15.0
@@ -81,7 +81,8 @@ def log_file(directory: Path, site: Site) -> Path:
 
 def write_pid(directory: Path, site: Site) -> None:
     pid = os.getpid()
-    replace_own(pid_file(directory, site), f"{pid}\n{started_at(pid)}\n".encode("ascii"))
+    noted = f"{pid}\n{started_at(pid)}\n"
+    write_file(pid_file(directory, site), noted.encode("ascii"), mode=OURS)
 
 
 def remove_pid(directory: Path, site: Site) -> None:
@@ -160,7 +161,7 @@ def is_retired(directory: Path, site: Site) -> bool:
 def note_retired(directory: Path, site: Site, retired: bool) -> None:
     path = retired_file(directory, site)
     if retired:
-        replace_own(path, b"")
+        write_file(path, b"", mode=OURS)
     else:
         path.unlink(missing_ok=True)
 
