@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.whole_files import drafted
 
 PYTHON = "spark.pyspark.python"
@@ -156,7 +156,7 @@ def _kept(kind: str, about: list[str], fill: "Callable[[tarfile.TarFile], None]"
         ):
             fill(archive)
     except OSError as error:
-        raise ConfigError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+        raise ConfigError(f"{folder}: {reason(error)}") from None
     others = sorted(folder.glob(f"executors-{kind}-*.tar.gz"), key=lambda p: p.stat().st_mtime)
     for old in others[:-_KEPT]:
         old.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.whole_files import OURS
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -25,7 +25,7 @@ def make_directory(directory: Path) -> None:
             directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{directory}: cannot be made ({why})") from None
     require_own(directory)
 
@@ -44,7 +44,7 @@ def _require_own(directory: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{directory}: cannot be looked at ({why})") from None
     if not stat.S_ISDIR(found.st_mode):
         raise ConfigError(f"{directory}: is not a directory")
@@ -76,7 +76,7 @@ def open_own(path: Path) -> BinaryIO:
     except FileNotFoundError:
         raise
     except OSError as error:
-        why = "is a link" if path.is_symlink() else (error.strerror or str(error)).lower()
+        why = "is a link" if path.is_symlink() else reason(error)
         raise ConfigError(f"{path}: cannot be read ({why})") from None
     try:
         found = os.fstat(handle)

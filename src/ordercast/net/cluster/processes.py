@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, reason
 from ordercast.model.groups import Site
 from ordercast.model.names import is_name
 from ordercast.net.cluster.config import Cluster
@@ -211,7 +211,7 @@ def start(
                 started[site] = _spawn(command, file, _start_line(site, log or cluster.log))
     except OSError as error:
         abandon(started.values())
-        raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None
+        raise Error(f"cannot start site {site}: {reason(error)}") from None
     except KeyboardInterrupt:
         abandon(started.values())
         raise

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.directory import is_private, make_directory, read_own
 from ordercast.whole_files import OURS, write_file
@@ -94,5 +94,5 @@ def _make(path: Path) -> None:
         with suppress(FileExistsError):  # another process was first
             write_file(path, secret, mode=OURS, new=True)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{path}: cannot be written ({why}); {elsewhere}") from None

@@ -15,7 +15,7 @@ from ordercast.history.rows import Meta, Row
 from ordercast.history.schema import arrow, parquet
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, encode_meta, write_parquet, write_table
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.version import __version__
 from ordercast.pipeline.sweeps.histories import unpack
 from ordercast.pipeline.sweeps.tasks import FinishedRun
@@ -39,7 +39,7 @@ class RunStore:
         try:
             (self.folder / ROWS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"{self.folder}: {(error.strerror or str(error)).lower()}") from None
+            raise ConfigError(f"{self.folder}: {reason(error)}") from None
         meta = self.folder / META_FILE
         if meta.exists():
             self._require_same(meta)
