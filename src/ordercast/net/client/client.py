@@ -120,9 +120,9 @@ def connect(
     `tls://HOST:PORT`, with the files of our certificate (`cert`; `key` and `ca` if they are not
     beside it), or `tcp://HOST:PORT` on this machine, with the cluster's `secret`. With an address,
     `site` may be left out: it is the one that answers. Of several addresses, in a list or with
-    commas between, the first that answers is used, and another when that daemon has gone away.
-    What can be recognised as a copy is sent again to the other one (docs/requests.md). `unanswered`
-    is about the other sends: those that a daemon has not answered when it goes away "wait" for that
+    commas between, the first that answers is used, and another when that daemon has gone away. What
+    can be recognised as a copy is sent again to the other one (docs/requests.md). `unanswered` is
+    about the other sends, if their daemon goes away before it has answered: they "wait" for that
     site, or "fail" at once when another site answers.
 
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
@@ -651,16 +651,16 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         return msgspec.json.decode(body, type=list[tuple[int, int, int]])
 
     def keep_seqs(self) -> None:
-        """For `Replica`, which finds results by seq: what is sent from now on has one seq, however
-        often it is repeated. So it is repeated to a daemon that has its site's store, and to no
-        other one. Raises nothing."""
+        """For `Replica`, which finds results by seq: every message that is sent from now on keeps
+        its seq, however often it is repeated. So it is only repeated to a daemon with the store of
+        its site. Raises nothing."""
         self._outgoing.keeps_seqs = True
 
     async def exchange_digests(
         self, group: Group, digest: ReplicaDigest | None, alarm: str
     ) -> list[tuple[Site, ReplicaDigest]]:
-        """For `Replica`: tell how far it is, and what it finds wrong; what the other members told
-        last. Raises Away, or Error (the client is closed)."""
+        """For `Replica`: tell how far it is, and what it finds wrong. Returns what the other
+        members told last. Raises Away, or Error (the client is closed)."""
         number = self._next_id()
         question = DigestRequest(number, group, digest, alarm)
         return decode_digests(await self._ask(number, question))
@@ -712,7 +712,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         return not (self._waits and self._outgoing.unanswered)
 
     def _move(self, site: Site) -> None:
-        """Another site answers than before. What only that one could answer fails."""
+        """Another site answers than before. Fail the calls that only the earlier site could
+        answer."""
         gone = Away(f"site {self.site} has gone away, and site {site} answers now")
         self._outgoing.moved(gone)
         self._positions_gone(gone)
@@ -725,7 +726,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._positions_gone(Forgotten(gone))
 
     def _positions_gone(self, gone: Error) -> None:
-        """Positions are others from now on: what was asked with one fails, and readers at one."""
+        """Positions begin anew. Fail the calls and the readers that hold one of before."""
         other = type(gone)(f"{gone}; its positions are others: open a new reader")
         for subscription in list(self._subscriptions.values()):
             if subscription.next is not None:

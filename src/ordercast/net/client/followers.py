@@ -101,8 +101,9 @@ class NamedSubscription(ClientSubscription):
         self._wake()
 
     def of_earlier(self, frame: ReadFrame) -> ReadFrame:
-        """It leaves all requests to a batch that it cuts. In a range both ends may be cut: which
-        of the requests are of the messages that are left is not known, so they are taken out."""
+        """An earlier release keeps all requests of a batch that it cuts. In a range both ends may
+        be cut. Nobody knows then which requests belong to the messages that are left, so they are
+        removed."""
         if isinstance(frame, SubscribedBatches) and self.span is not None:
             return replace(frame, batches=tuple(map(_without_parts, frame.batches)))
         return frame
@@ -113,8 +114,8 @@ class NamedSubscription(ClientSubscription):
         return self.next is None or position >= self.next
 
     def _rolled(self, rolled: Rollback) -> None:
-        """Also where only messages of other groups are taken back: the application must confirm in
-        the new attempt."""
+        """Told also if only messages of other groups are taken back: the application must confirm
+        in the new attempt."""
         if rolled.attempt > self._attempt:
             self._attempt = rolled.attempt
             self.next = rolled.position + 1

@@ -14,7 +14,7 @@ from ordercast.net.daemon.desk import ClientDesk
 
 MOST_CONNECTIONS = 64
 
-_TURNS = 5  # turns of the event loop until an accepted connection is here: three are enough
+_TURNS = 5  # turns of the event loop in which accepted connections come up: three are enough
 
 
 class AdminSocket:

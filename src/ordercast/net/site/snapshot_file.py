@@ -62,7 +62,7 @@ def write_snapshot(path: Path, snapshot: Snapshot) -> None:
 
 
 def read_snapshot(path: Path, cluster: str, site: Site, group: Group) -> Snapshot | None:
-    """The last that was written whole; None before there is any."""
+    """The last snapshot that was written whole. None: there is none yet."""
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: there is no directory {path.parent} for the snapshot")
     try:

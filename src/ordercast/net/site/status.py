@@ -129,7 +129,8 @@ def stability_told(core: Member) -> dict[str, Any]:
 
 
 def _queues(core: Member) -> list[dict[str, Any]]:
-    """The queues of the site's domain; those of a domain that it only sends to name the epoch."""
+    """The queues of the site's domain, and of domains that it only sends to: names of the latter
+    have the epoch."""
     home = core.layout.home(core.name)
     found: list[dict[str, Any]] = []
     for epoch, engine in core.engines.items():
