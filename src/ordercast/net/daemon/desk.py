@@ -56,7 +56,7 @@ class ClientDesk:
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
-        self._statuses: dict[bool, bytes] = {}  # of this turn; True: with the grants
+        self._statuses: dict[bool, bytes] = {}  # of this turn: with the grants, without them
         self._complaints: dict[str, None] = {}  # the causes for which clients were dropped
         layout = site.core.layout
         self._permitted = (self.permits.grants, layout.revoked, layout.roster)  # as reviewed last
@@ -87,9 +87,9 @@ class ClientDesk:
         return {**status, "grants": self.told_grants()} if grants else status
 
     def told_status(self, subject: ClientSubject) -> bytes:
-        """The status for this subject, encoded. A subject that may change the grants also sees
-        them. The status is made once for all questions of one turn of the loop: otherwise a client
-        that asks a thousand times at once would keep everybody else waiting."""
+        """The status for this subject, encoded. Who may change the grants also sees them. It is
+        made once for all who ask in one turn of the loop: a client may ask a thousand times at
+        once, and nobody else would have a turn."""
         sees = self.permits.allows(subject, ADMIN, EVERY)
         if sees not in self._statuses:
             if not self._statuses:

@@ -126,8 +126,7 @@ def _address(cluster: Cluster, site: Site, newcomer: str) -> tuple[str, int]:
 
 
 def require_known(cluster: Cluster, site: Site, directory: Path, address: str) -> None:
-    """Before a store is made, require a site of the file, or a site with an address or with a
-    store."""
+    """Before a store is made: a site of the file, or one with an address or with a store."""
     if site not in cluster.sites and not address and not (directory / f"{site}.db").exists():
         raise _unknown(cluster, site)
 

@@ -28,8 +28,7 @@ from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.sender import SiteSender
 
 TicketGiver = Callable[[str, Group, str], Awaitable[int]]
-"""Called with a producer or window, a group, and the feature that it needs
-(`ProducerSender.ticket`)."""
+"""Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
 
 
 FRESH_S = 0.05  # how long a member's answer is used for marks
