@@ -250,6 +250,11 @@ class Engine:
         self.ordering.restarted(link.peer)
         self.stability.restarted(link.peer)
         self._tell_settled(link.peer, self.retention.final_seqs(link.peer))
+        if link.lost and not link.outgoing[CONTROL].last:
+            # Perhaps the peer has not restarted, and this frame of it was the first that this site
+            # has heard since it started itself. Then what it had asked is lost, and the peer tells
+            # all again only when it hears that this site has restarted.
+            self.send(link.peer, CONTROL, DurableCounts(()))
         link.lost = ()
         return True
 
