@@ -21,7 +21,6 @@ from ordercast.core import states
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.link import Link, LinkAlarms, Outgoing, Sends
-from ordercast.core.observation import Observation, observations
 from ordercast.core.order.interface import CLOSING, DirectOrdering
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import (
@@ -251,9 +250,8 @@ class Engine:
         self.stability.restarted(link.peer)
         self._tell_settled(link.peer, self.retention.final_seqs(link.peer))
         if link.lost and not link.outgoing[CONTROL].last:
-            # Perhaps the peer has not restarted, and this frame of it was the first that this site
-            # has heard since it started itself. Then what it had asked is lost, and the peer tells
-            # all again only when it hears that this site has restarted.
+            # Perhaps this site has started itself, and has not heard the peer since. The peer tells
+            # all again when it hears of that, and nothing else may be left to tell it.
             self.send(link.peer, CONTROL, DurableCounts(()))
         link.lost = ()
         return True
@@ -800,6 +798,3 @@ class Engine:
                 link.idle(restless) for peer, link in self.links.items() if peer not in apart_from
             )
         )
-
-    def observations(self) -> list[Observation]:
-        return observations(self)
