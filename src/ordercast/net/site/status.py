@@ -7,7 +7,7 @@ from typing import Any
 from ordercast.companion import CODE
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
-from ordercast.core.observation import holders, untold
+from ordercast.core.observation import holders, observations, untold
 from ordercast.model.version import __version__
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.link.tls import EXPIRES_SOON_DAYS
@@ -137,7 +137,7 @@ def _queues(core: Member) -> list[dict[str, Any]]:
         where = "" if home is not None and epoch == home.epoch else f"epoch {epoch}: "
         found.extend(
             {"name": where + name, "value": value, "limit": limit}
-            for name, value, limit in engine.observations()
+            for name, value, limit in observations(engine)
         )
     return found
 
