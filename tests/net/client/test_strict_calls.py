@@ -50,6 +50,12 @@ CALLS: list[tuple[str, Callable[[Any], Any], str]] = [
     ("numbers for groups", lambda n: n.multicast([1], b"x"), "1 is not a name"),
     ("letters for sites", lambda n: n.multicast_to("ab", b"x"), "a list of names is needed"),
     ("a number for the stage", lambda n: n.flush(5), "until: 5 is none of"),
+    ("nothing for payloads", lambda n: n.multicast_many("alpha", None), "a list of bytes is needed"),
+    ("and with an id", lambda n: n.multicast_many("alpha", 5, id="x"), "payloads: a list of bytes"),
+    ("one for payloads", lambda n: n.multicast_many("alpha", b"x"), "payloads: a list of bytes"),
+    ("none of a producer", lambda n: n.produce("p", 1, "alpha", None), "payloads: a list of bytes"),
+    ("nothing for listed sites", lambda n: n.multicast_to(["a"], None), "not NoneType"),
+    ("a number for them", lambda n: n.multicast_to(["a"], 5), "payload: bytes are needed, not int"),
 ]  # fmt: skip
 
 
@@ -75,6 +81,26 @@ async def test_a_client_refuses_it_too(tmp_path: Path) -> None:
     async with served(tmp_path) as running, running.connect("a") as client:
         await all_refused(client)
         await (await client.multicast("alpha", b"x")).stable()  # the daemon has not dropped it
+
+
+@in_loop
+async def test_whether_one_looks_on_is_true_or_false(tmp_path: Path) -> None:
+    """The daemon drops a client whose frame breaks a rule, and the client would send it again."""
+    async with served(tmp_path) as running, running.connect("a") as client:
+        for wrong in (1, "yes", None, []):
+            with pytest.raises(ConfigError, match="observe: True or False is needed, not"):
+                await anext(aiter(client.deliveries(observe=wrong)))  # type: ignore[call-overload]
+        assert (await client.status())["clients"]["connected"] == {"socket": 1}
+
+
+@in_loop
+async def test_listed_sites_get_one_payload_or_many_through_a_node_as_through_a_client(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as running, running.connect("a") as client:
+        for sender in (running.cluster["a"], client):
+            for one in (b"x", bytearray(b"x"), memoryview(b"x"), [b"x", b"x"], iter([b"x"])):
+                await (await sender.multicast_to(["a", "b"], one)).stable()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("members", ["ab", 5, None, b"ab"])

@@ -15,9 +15,16 @@ from typing import Any, overload
 
 import msgspec
 
-from ordercast.model.arguments import require_id, require_number, require_producer
+from ordercast.model.arguments import (
+    one_or_many,
+    require_id,
+    require_number,
+    require_payloads,
+    require_producer,
+)
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error, Forgotten, NotGranted
+from ordercast.model.grants import ADMIN, EVERY
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import CLIENT_BYTES, STAGES, in_generation
@@ -36,8 +43,6 @@ from ordercast.net.admin.frames import (
     IdMarkRequest,
     Opened,
     RangeEnd,
-    ReaderRemoval,
-    ReaderReset,
     Rejected,
     Rolled,
     ServedCluster,
@@ -55,6 +60,7 @@ from ordercast.net.admin.frames import (
     too_new,
 )
 from ordercast.net.admin.targets import KnownTargets
+from ordercast.net.client.calls import Away, Calls
 from ordercast.net.client.connection import DaemonConnection
 from ordercast.net.client.endpoints import (
     Credentials,
@@ -89,11 +95,6 @@ PATIENCE_S = 30.0  # for a daemon that has gone away
 FLUSH_S = 10.0  # when leaving the block
 WAIT = "wait"
 UNANSWERED = (WAIT, "fail")
-_ACTS = (Change, Confirm, ReaderRemoval, ReaderReset)  # questions that change something
-
-
-class Away(Error):
-    """The daemon has not answered for too long, or it refuses now what it may have done already."""
 
 
 class NotFlushed(Error):
@@ -150,26 +151,6 @@ def connect(
     return client
 
 
-class _Call:
-    """A question, asked again on every new connection until there is an answer."""
-
-    __slots__ = ("answer", "question", "sent")
-
-    def __init__(self, question: ClientFrame, answer: asyncio.Future[bytes]) -> None:
-        self.question = question
-        self.answer = answer
-        self.sent = 0  # on how many connections
-
-    def fail(self, error: Error, *, is_answer: bool = True) -> None:
-        """`is_answer`: to the question as it was sent last."""
-        if self.answer.done():
-            return
-        unanswered = self.sent - is_answer
-        if unanswered > 0 and isinstance(error, NotGranted) and isinstance(self.question, _ACTS):
-            error = Away(f"{error}; it is not known whether this was done before")
-        self.answer.set_exception(error)
-
-
 class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     """A daemon's site, as `connect` gives it; to be used with `async with`.
 
@@ -208,7 +189,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing = ClientOutgoing(self._targets, self._send)
         self._join = self._outgoing.join
         self._welcome: Welcome | None = None  # the last daemon's
-        self._calls: dict[int, _Call] = {}
+        self._calls = Calls(self._send, lambda: self._link is not None and self._link.up)
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._named = NamedCalls(
             self._subscriptions, self._next_id, self._begin_named, self._ask, self._send
@@ -344,7 +325,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._require_open()
         if id is not None:
             return await self._once(group, payloads, headers, id, since)
-        return await self._send_batch(self._outgoing.target(group), list(payloads), headers)
+        batch = require_payloads(payloads)
+        return await self._send_batch(self._outgoing.target(group), batch, headers)
 
     async def _once(
         self,
@@ -356,7 +338,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     ) -> ClientReceipt:
         require_id(group, chosen, since)
         assert isinstance(group, str)
-        outgoing, batch = self._outgoing, list(payloads)
+        outgoing, batch = self._outgoing, require_payloads(payloads)
         target = outgoing.target(group)
         size, runs = outgoing.measure(target, batch, headers)
         if since is None:
@@ -399,7 +381,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._require_open()
         require_producer(group, producer, number, generation)
         number = in_generation(generation, number)
-        outgoing, batch = self._outgoing, list(payloads)
+        outgoing, batch = self._outgoing, require_payloads(payloads)
         target = outgoing.target(group)
         size, runs = outgoing.measure(target, batch, headers)
         outgoing.require_above(producer, number, group)
@@ -419,8 +401,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
         `multicast`; ConfigError also for an unknown site."""
         self._require_open()
-        batch = [payload] if isinstance(payload, bytes) else list(payload)
-        return await self._send_batch(self._outgoing.listed(sites), batch, headers)
+        return await self._send_batch(self._outgoing.listed(sites), one_or_many(payload), headers)
 
     async def _send_batch(
         self, target: Target, batch: list[bytes], headers: BatchHeaders
@@ -632,7 +613,15 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def grants(self) -> dict[str, Any]:
         """Who may do what: `table`, the grants of each subject, or None if there is no table; and
         `revoked`, the fingerprints of revoked certificates with their subjects. Raises NotGranted,
-        Away, or Error (the client is closed, or the daemon's program is older)."""
+        Away, or Error (the client is closed)."""
+        self._require_open()
+        if self._welcome is not None and not self._welcome.tells_grants:  # of an earlier release
+            told = (await self.status()).get("grants")
+            if told is None:
+                raise NotGranted(
+                    f"no grant {ADMIN}:{EVERY}, or the daemon's program knows no grants"
+                )
+            return dict(told)
         number = self._next_id()
         found: dict[str, Any] = msgspec.json.decode(await self._ask(number, GrantsRequest(number)))
         return found
@@ -672,12 +661,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def _ask(self, number: int, question: ClientFrame) -> bytes:
         """Ask, again on every new connection, until there is an answer."""
         self._require_open()
-        call = self._calls[number] = _Call(question, asyncio.get_running_loop().create_future())
-        self._send_call(call)
-        try:
-            return await call.answer
-        finally:
-            del self._calls[number]
+        return await self._calls.ask(number, question)
 
     # --- the link ---------------------------------------------------------------------------------
 
@@ -699,10 +683,6 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
                 )
                 return
         self._link.send(frame)
-
-    def _send_call(self, call: "_Call") -> None:
-        call.sent += self._link is not None and self._link.up
-        self._send(call.question)
 
     def _may_use(self, site: Site) -> bool:
         """Do not use another site while requests at the last site have no answer and are waited
@@ -731,9 +711,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             if subscription.next is not None:
                 del self._subscriptions[subscription.number]
                 subscription.failed(other)
-        for call in list(self._calls.values()):
-            if isinstance(call.question, Confirm | DigestRequest | TimesRequest):
-                call.fail(gone)
+        self._calls.moved(gone)
 
     def _up(self, welcome: Welcome) -> None:
         if self._giving_up is not None:
@@ -753,9 +731,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing.resume(welcome)
         for subscription in list(self._subscriptions.values()):
             subscription.subscribe()
-        for call in list(self._calls.values()):
-            if not call.answer.done():
-                self._send_call(call)
+        self._calls.resume()
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 
@@ -785,8 +761,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         )
 
     def _fail(self, error: Error, *, for_good: bool) -> None:
-        for call in list(self._calls.values()):
-            call.fail(error, is_answer=False)
+        self._calls.fail(error)
         for subscription in list(self._subscriptions.values()):  # a forgotten reader may end now
             subscription.failed(error)
         self._outgoing.fail(error, for_good=for_good)
@@ -819,10 +794,4 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     def _answered(self, number: int, body: bytes, error: Error | None) -> None:
         if number in self._subscriptions and error is not None:
             self._subscriptions[number].failed(error)
-        call = self._calls.get(number)
-        if call is None:
-            return
-        if error is not None:
-            call.fail(error)
-        elif not call.answer.done():
-            call.answer.set_result(body)
+        self._calls.answered(number, body, error)

@@ -25,7 +25,8 @@ from ordercast.model.errors import ConfigError, Forgotten
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.names import nearest
-from ordercast.net.client.client import Away, Client, connect
+from ordercast.net.client.calls import Away
+from ordercast.net.client.client import Client, connect
 from ordercast.net.client.endpoints import is_address
 from ordercast.net.site.gaps import GapBatch
 from ordercast.net.site.stream import StreamBatch
