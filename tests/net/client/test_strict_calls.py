@@ -50,7 +50,7 @@ CALLS: list[tuple[str, Callable[[Any], Any], str]] = [
     ("numbers for groups", lambda n: n.multicast([1], b"x"), "1 is not a name"),
     ("letters for sites", lambda n: n.multicast_to("ab", b"x"), "a list of names is needed"),
     ("a number for the stage", lambda n: n.flush(5), "until: 5 is none of"),
-    ("nothing for payloads", lambda n: n.multicast_many("alpha", None), "a list of bytes is needed"),
+    ("nothing for payloads", lambda n: n.multicast_many("alpha", None), "a list of bytes is"),
     ("and with an id", lambda n: n.multicast_many("alpha", 5, id="x"), "payloads: a list of bytes"),
     ("one for payloads", lambda n: n.multicast_many("alpha", b"x"), "payloads: a list of bytes"),
     ("none of a producer", lambda n: n.produce("p", 1, "alpha", None), "payloads: a list of bytes"),
