@@ -103,6 +103,7 @@ class ConnectionDesk(Protocol):
     def end(self, session: ClientSession) -> None: ...
     def told_status(self, subject: ClientSubject) -> bytes: ...
     def told_grants(self) -> dict[str, Any]: ...
+    def require_read(self, wire: Wire) -> None: ...
 
 
 class ClientConnection:
@@ -433,6 +434,7 @@ class ClientConnection:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:
             self.wire.send(Answer(frame.id, body))
+            self.desk.require_read(self.wire)  # a thousand questions may be answered in one turn
         if self._ending is not None and not self._changing:
             self._let_go(self._ending)
 

@@ -57,7 +57,8 @@ class ClientDesk:
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
         self._statuses: dict[bool, bytes] = {}  # of this turn: with the grants, without them
-        self._complaints: dict[str, None] = {}  # the causes for which clients were dropped
+        self.dropped = 0  # connections that were ended for a mistake of the other end
+        self._complaints: dict[str, None] = {}  # the causes for that
         layout = site.core.layout
         self._permitted = (self.permits.grants, layout.revoked, layout.roster)  # as reviewed last
         site.on_layout.append(self._layout_changed)
@@ -82,7 +83,11 @@ class ClientDesk:
     def status(self, *, grants: bool = False) -> dict[str, Any]:
         """The site's status, with its clients, and perhaps with the grants."""
         subjects = Counter(str(each.subject) for each in self.served())
-        told = {"connected": dict(sorted(subjects.items())), "refused": self.permits.told()}
+        told = {
+            "connected": dict(sorted(subjects.items())),
+            "refused": self.permits.told(),
+            "dropped": self.dropped,
+        }
         status = {**status_of(self.site), "clients": told, "doors": self._doors()}
         return {**status, "grants": self.told_grants()} if grants else status
 
@@ -138,7 +143,7 @@ class ClientDesk:
         if connection is not None:
             connection.frame(frame)
             connection.pace()
-        _require_read(wire)
+        self.require_read(wire)
 
     def _lost(self, wire: Wire) -> None:
         if wire.failure:
@@ -148,8 +153,15 @@ class ClientDesk:
             connection.lost()
             self._tidy()
 
+    def require_read(self, wire: Wire) -> None:
+        """Drop a client that does not read what it asked for."""
+        if wire.unsent > UNSENT_BYTES:
+            wire.fail("the client does not read what it asked for")
+
     def complain(self, failure: str) -> None:
-        """Log each cause once. Failures that differ only in numbers have the same cause."""
+        """Count it, and log each cause once. Failures that differ only in numbers have the same
+        cause."""
+        self.dropped += 1
         cause = _NUMBERS.sub("…", failure)[:100]
         if cause not in self._complaints and len(self._complaints) < MOST_CAUSES:
             self._complaints[cause] = None
@@ -173,7 +185,7 @@ class ClientDesk:
         as a process that was stopped: what clients are told would pile up for ever."""
         self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
         for wire in list(self._connections):
-            _require_read(wire)
+            self.require_read(wire)
         self._tell_marks()
 
     def _tell_marks(self) -> None:
@@ -219,11 +231,6 @@ class ClientDesk:
             if not left:
                 return
             self._sessions.pop(left[0]).close()
-
-
-def _require_read(wire: Wire) -> None:
-    if wire.unsent > UNSENT_BYTES:
-        wire.fail("the client does not read what it asked for")
 
 
 def doors_of(cluster: Cluster) -> dict[Site, str]:

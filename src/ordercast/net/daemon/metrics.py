@@ -230,6 +230,9 @@ def _clients(make: "_Families", clients: dict[str, Any]) -> "Iterator[Metric]":
     refused = [((row["subject"], row["act"]), row["count"]) for row in clients.get("refused", ())]
     help_text = "Requests of clients that had no grant for them"
     yield make.counters("client_refusals", help_text, ("subject", "act"), refused)
+    help_text = "Connections of clients and strangers that were ended for a mistake of theirs"
+    dropped = [((), clients["dropped"])] if clients else []
+    yield make.counters("clients_dropped", help_text, (), dropped)
 
 
 class _Families:
