@@ -349,9 +349,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def id_mark(self, group: Group) -> int:
         """How far the ids of the group are, to be kept with a new id and given as `since` whenever
         a message is sent with that id: then it is not delivered twice however late it is sent
-        again. Raises UnknownGroup, ConfigError (the daemon's site is no member of the group, its
-        program does not know ids, or too many groups remember ids), NotInMajority, Away, or Error
-        (the client is closed)."""
+        again. Raises UnknownGroup, NotGranted, ConfigError (the daemon's site is no member of the
+        group, its program does not know ids, or too many groups remember ids), NotInMajority, Away,
+        or Error (the client is closed)."""
         self._require_open()
         require_id(group, "any id", None)
         self._outgoing.target(group)

@@ -416,7 +416,7 @@ class ClientConnection:
             elif isinstance(frame, Change):
                 await self._change(frame)
             elif isinstance(frame, IdMarkRequest):
-                body = msgspec.json.encode(await self.site.ids.mark(frame.group))
+                body = msgspec.json.encode(await self.site.ids.mark(frame.group, self.subject))
             elif isinstance(frame, TimesRequest):
                 body = msgspec.json.encode(await self._times(frame.start))
             elif isinstance(frame, CopyRequest):

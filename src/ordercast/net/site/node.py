@@ -197,8 +197,8 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
     async def id_mark(self, group: Group) -> int:
         """How far the ids of the group are, to be kept with a new id and given as `since` whenever
         a message is sent with that id: then it is not delivered twice however late it is sent
-        again. Raises UnknownGroup, ConfigError (the site is no member of the group, or too many
-        groups remember ids), NotInMajority, or Error (the site is closed)."""
+        again. Raises UnknownGroup, NotGranted, ConfigError (the site is no member of the group, or
+        too many groups remember ids), NotInMajority, or Error (the site is closed)."""
         return await self._running.ids.mark(group)
 
     async def produce(

@@ -192,6 +192,10 @@ class SiteSender:
         `EVERY`: to listed sites."""
         if self._closed is not None or self._presence.hopeless:
             self._require_hope()
+        self.require_granted(group, subject)
+
+    def require_granted(self, group: Group, subject: ClientSubject | None = None) -> None:
+        """Raises NotGranted unless the subject may send to the group. `EVERY`: to listed sites."""
         self._permits.require(subject or self._permits.own, SEND, group)
 
     def _require_hope(self) -> None:
@@ -248,7 +252,7 @@ class SiteSender:
             while True:
                 granted = self._line[in_line] = loop.create_future()
                 await granted
-                self._permits.require(subject or self._permits.own, SEND, group)
+                self.require_granted(group, subject)
                 if seq := reserve(in_line=in_line):
                     return seq
         finally:
