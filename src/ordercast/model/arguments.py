@@ -62,6 +62,13 @@ def require_number(value: object, what: str, least: int) -> None:
         raise ConfigError(f"{what}: {shown(value)} is too large (at most {LARGEST_NUMBER:,})")
 
 
+def require_seconds(**times: object) -> None:
+    """Raise ConfigError unless each can be waited for."""
+    for what, value in times.items():
+        if isinstance(value, bool) or not (isinstance(value, (int, float)) and value >= 0):
+            raise ConfigError(f"{what}: seconds are needed, not {shown(value)}")
+
+
 def require_producer(group: object, producer: object, number: object, generation: object) -> None:
     """Raise ConfigError unless a message to the group can have this producer, number and
     generation."""

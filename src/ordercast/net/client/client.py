@@ -21,6 +21,7 @@ from ordercast.model.arguments import (
     require_number,
     require_payloads,
     require_producer,
+    require_seconds,
 )
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import ConfigError, Error, Forgotten, NotGranted
@@ -130,10 +131,11 @@ def connect(
     the calls that wait for it fail; `flush_s`: how long leaving waits until all is accepted. Raises
     ConfigError if a file does not exist, or has a mistake, or if there is no such site.
     """
+    require_seconds(start_s=start_s, patience_s=patience_s, flush_s=flush_s)
     times = (start_s, patience_s, flush_s)
     if is_address(cluster) or not isinstance(cluster, (str, Path, Cluster)):
-        files = (None if file is None else Path(file) for file in (cert, key, ca, secret))
-        endpoints = endpoints_of(cluster, Credentials(*files), site)  # type: ignore[arg-type]
+        held = Credentials.of(cert=cert, key=key, ca=ca, secret=secret)
+        endpoints = endpoints_of(cluster, held, site)  # type: ignore[arg-type]
         if unanswered not in UNANSWERED:
             raise ConfigError(f"unanswered: {unanswered!r} is none of {', '.join(UNANSWERED)}")
         name = next((each.cluster for each in endpoints if isinstance(each, TlsEndpoint)), "")
