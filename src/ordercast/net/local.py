@@ -242,6 +242,10 @@ class _Wire:
         return RelayCounts()
 
     @property
+    def refusals(self) -> Mapping[str, int]:
+        return {}
+
+    @property
     def certificate_ends_at(self) -> int | None:
         return None
 

@@ -187,6 +187,7 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
                 assert why in answer.reason
                 assert answer.final
                 assert await raw.closed()
+        assert running.admins["a"].desk.dropped == 6
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ class ConnectionDesk(Protocol):
     shares: SubjectShares
     made_by_clients: MadeByClients
     copies: StoreCopies
+    dropped: int
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
@@ -269,18 +270,16 @@ class ClientConnection:
         if self.session is not None:
             self.wire.fail("it said hello twice")
         elif not is_client(hello.client):
-            self.close("the client's id has a meaning of its own: it must be random", final=True)
+            self._turn_away("the client's id has a meaning of its own: it must be random")
         elif (version := agreed_version(hello.lowest, hello.version)) is None:
-            self.close(
+            self._turn_away(
                 f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
                 f" the client {told_range(hello.lowest, hello.version)}",
-                final=True,
             )
         elif hello.cluster not in ("", site.cluster.name) or hello.site not in ("", site.site):
-            self.close(
+            self._turn_away(
                 f"this is site {site.site!r} of cluster {site.cluster.name!r}, not"
                 f" {hello.site!r} of {hello.cluster!r}",
-                final=True,
             )
         else:
             try:
@@ -293,6 +292,10 @@ class ClientConnection:
                 self.close(reason_of(error))
             else:
                 self._welcome(hello, version)
+
+    def _turn_away(self, why: str) -> None:
+        self.desk.dropped += 1
+        self.close(why, final=True)
 
     def _welcome(self, hello: ClientHello, version: int) -> None:
         site, limits = self.site, self.desk.limits

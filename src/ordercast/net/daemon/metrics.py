@@ -154,6 +154,9 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         yield make.gauges(f"queue_{which}", f"The {which} of each queue", ("queue",), values)
     yield from _links(make, status["links"])
     yield from _relayed(make, status["relayed"])
+    troubles = [((cause,), count) for cause, count in status["link_troubles"].items()]
+    help_text = "Connections with sites and strangers that were refused or ended, by their cause"
+    yield make.counters("link_troubles", help_text, ("cause",), troubles)
     yield from _clients(make, status.get("clients", {}))
 
 
