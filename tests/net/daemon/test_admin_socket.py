@@ -34,6 +34,7 @@ from ordercast.net.admin.frames import (
     Encode,
     Failed,
     Follow,
+    GrantsRequest,
     Produce,
     Rejected,
     Send,
@@ -608,6 +609,26 @@ async def test_a_thousand_questions_about_the_status_are_one_status(
         assert made <= 3  # the questions come in that many pieces, if the machine is slow
         raw.say(frame_of(StatusRequest(1)))
         assert isinstance(await raw.hear(), Answer)
+
+
+@in_loop
+async def test_so_are_a_thousand_questions_about_the_grants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path) as running, Raw.open(running, greet=True) as raw:
+        desk, made = running.admins["a"].desk, 0
+        grants = desk._grants
+
+        def counted() -> dict[str, Any]:
+            nonlocal made
+            made += 1
+            return grants()
+
+        monkeypatch.setattr(desk, "_grants", counted)
+        raw.say(b"".join(frame_of(GrantsRequest(n)) for n in range(1, 901)))
+        answers = [await raw.hear() for _ in range(900)]
+        assert [answer.id for answer in answers if isinstance(answer, Answer)] == [*range(1, 901)]
+        assert made <= 3
 
 
 @in_loop

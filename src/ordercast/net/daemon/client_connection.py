@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -103,7 +103,7 @@ class ConnectionDesk(Protocol):
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
     def told_status(self, subject: ClientSubject) -> bytes: ...
-    def told_grants(self) -> dict[str, Any]: ...
+    def told_grants(self) -> bytes: ...
     def require_read(self, wire: Wire) -> None: ...
 
 
@@ -427,7 +427,7 @@ class ClientConnection:
             elif isinstance(frame, CopyPiece):
                 body = await self.desk.copies.piece(self.wire, frame.offset)
             elif isinstance(frame, GrantsRequest):
-                body = msgspec.json.encode(self.desk.told_grants())
+                body = self.desk.told_grants()
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)

@@ -56,7 +56,7 @@ class ClientDesk:
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
-        self._statuses: dict[bool, bytes] = {}  # of this turn: with the grants, without them
+        self._told: dict[str, bytes] = {}  # answers of this turn, by what was asked
         self.dropped = 0  # connections that were ended for a mistake of the other end
         self._complaints: dict[str, None] = {}  # the causes for that
         layout = site.core.layout
@@ -89,18 +89,26 @@ class ClientDesk:
             "dropped": self.dropped,
         }
         status = {**status_of(self.site), "clients": told, "doors": self._doors()}
-        return {**status, "grants": self.told_grants()} if grants else status
+        return {**status, "grants": self._grants()} if grants else status
 
     def told_status(self, subject: ClientSubject) -> bytes:
-        """The status for this subject, encoded. Who may change the grants also sees them. It is
-        made once for all who ask in one turn of the loop: a client may ask a thousand times at
-        once, and nobody else would have a turn."""
-        sees = self.permits.allows(subject, ADMIN, EVERY)
-        if sees not in self._statuses:
-            if not self._statuses:
-                asyncio.get_running_loop().call_soon(self._statuses.clear)
-            self._statuses[sees] = msgspec.json.encode(self.status(grants=sees))
-        return self._statuses[sees]
+        """The status for this subject, encoded. Who may change the grants also sees them."""
+        if self.permits.allows(subject, ADMIN, EVERY):
+            return self._once("the status and the grants", lambda: self.status(grants=True))
+        return self._once("the status", self.status)
+
+    def told_grants(self) -> bytes:
+        """Who may do what, and the certificates that are revoked, encoded."""
+        return self._once("the grants", self._grants)
+
+    def _once(self, what: str, make: Callable[[], dict[str, Any]]) -> bytes:
+        """An answer is made once for all who ask in one turn of the loop: a client may ask a
+        thousand times at once, and nobody else would have a turn."""
+        if what not in self._told:
+            if not self._told:
+                asyncio.get_running_loop().call_soon(self._told.clear)
+            self._told[what] = msgspec.json.encode(make())
+        return self._told[what]
 
     def _doors(self) -> dict[Site, str]:
         """The addresses for clients: from the cluster file, and from what sites have told."""
@@ -108,8 +116,7 @@ class ClientDesk:
         told[self.site.site] = self.site.door
         return doors_of(self.site.cluster) | {site: door for site, door in told.items() if door}
 
-    def told_grants(self) -> dict[str, Any]:
-        """Who may do what, and the certificates that are revoked."""
+    def _grants(self) -> dict[str, Any]:
         table = self.permits.grants.told()
         revoked = dict(self.site.core.layout.revoked)
         lines = None if table is None else {name: list(acts) for name, acts in table}
