@@ -8,6 +8,7 @@ import pytest
 
 from ordercast.cli import main
 from ordercast.cli.destination import destination, first_word_is_cluster
+from ordercast.cli.export import names_cluster
 from ordercast.model.errors import ConfigError
 from ordercast.net.cluster.contexts import Context, Contexts, read_contexts, write_contexts
 from ordercast.net.cluster.file import read_cluster
@@ -112,6 +113,22 @@ def where(monkeypatch: pytest.MonkeyPatch, *words: str, **given: str) -> str:
     file = words[0] if first_word_is_cluster(words, args) else None
     place = destination(args, file, "send")
     return f"{place.source} {getattr(place, 'directory', '')}"
+
+
+def test_the_folder_of_an_export_may_be_a_path_where_a_context_says_where_to_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = argparse.Namespace(context=None, dir=None)
+    for words in (["deep/out"], ["/deep/out"]):
+        assert names_cluster(words, here)  # and OUT is missing
+    assert add("one", "--secret", "secret") == 0
+    for words in (["out"], ["deep/out"], ["/deep/out"]):
+        assert not names_cluster(words, here)
+        assert not names_cluster(words, argparse.Namespace(context="one", dir=None))
+    for words in (["c.toml"], ["other.toml"], ["./c.toml", "out"], ["deep/c", "out"]):
+        assert names_cluster(words, here)
+    monkeypatch.setenv("ORDERCAST_CLUSTER", "c.toml")
+    assert not names_cluster(["deep/out"], here)
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_current_context(

@@ -1,11 +1,15 @@
 """`ordercast grant` and `ordercast certs revoke` on running sites."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.beside import Verbs
+from ordercast.model.epochs import Grant, Withdraw
+from ordercast.net.admin.frames import Welcome
 from ordercast.net.cluster.certificates import add_client_certificates, fingerprint_of
+from ordercast.net.daemon import client_connection
 from ordercast.net.site.node import site_of
 from support.clusters.served import served
 from support.harness.loops import in_loop
@@ -88,3 +92,25 @@ async def test_a_list_of_grants_that_is_refused_is_counted(
         assert "socket has no grant admin:*" in await verb(2, "grant", "list", str(file))
         assert site_of(running.cluster["a"]).permits.refused["socket", "admin"] == 1
         assert "grants" not in await Verbs(tmp_path, capsys).told("status", str(file))
+
+
+@in_loop
+async def test_a_daemon_of_an_earlier_release_tells_the_grants_in_its_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients may be upgraded before it."""
+
+    def welcome(*told: Any, **named: Any) -> Welcome:
+        return Welcome(*told, **{**named, "tells_grants": False})
+
+    monkeypatch.setattr(client_connection, "Welcome", welcome)
+    file = tmp_path / "cluster.toml"
+    file.write_text(FILE.replace('[tls]\ndir = "certs"\n', ""))
+    table = {"site:*": ["admin", "send"], "socket": ["admin"]}
+    async with served(tmp_path, {"alpha": ["a"]}, grants=table) as running:
+        listed = await Verbs(tmp_path, capsys).told("grant", "list", str(file))
+        assert listed["table"]["socket"] == ["admin:*"]
+        node = running.cluster["a"]
+        await node.change(Grant("socket", ("read:*",)), Withdraw("socket", ("admin:*",)))
+        refused = await Verbs(tmp_path, capsys).run(2, "grant", "list", str(file))
+        assert "no grant admin:*" in refused

@@ -3,13 +3,18 @@
 import argparse
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ordercast.cli.backup import copy_store
 from ordercast.cli.command import GOOD, MISSING, UsageError, print_json
-from ordercast.cli.destination import destination, first_word_is_cluster, place_arguments
+from ordercast.cli.destination import (
+    destination,
+    first_word_is_cluster,
+    goes_elsewhere,
+    place_arguments,
+)
 from ordercast.cli.runtime import say
 from ordercast.history.lake import FORMATS
 from ordercast.net.client.destinations import Destination, LocalDestination, RemoteDestination
@@ -49,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--append and --replace exclude each other")
     if args.format and not args.append:
         raise UsageError("--format is for a lake: give --append, too")
-    file = args.words.pop(0) if first_word_is_cluster(args.words, args) else None
+    file = args.words.pop(0) if names_cluster(args.words, args) else None
     if len(args.words) != 1:
         what = f"one argument too many: {args.words[1]!r}" if args.words else f"{MISSING} OUT"
         raise UsageError(f"{what}; see 'ordercast export --help'")
@@ -82,6 +87,14 @@ def run(args: argparse.Namespace) -> int:
     return GOOD
 
 
+def names_cluster(words: Sequence[str], args: argparse.Namespace) -> bool:
+    """Whether the first word is the cluster file. OUT is a path too: a word alone is OUT where
+    something else says where to go, unless it is plainly a file."""
+    if len(words) == 1 and args.context is None and goes_elsewhere(args):
+        return words[0].endswith(".toml") or Path(words[0]).is_file()
+    return first_word_is_cluster(words, args)
+
+
 def _fetched(place: RemoteDestination, out: Path, args: argparse.Namespace) -> "Exported":
     """Of copies of the stores of all sites that answer. A site has an `end` if all were quiet
     before the copies and after them."""
@@ -89,7 +102,7 @@ def _fetched(place: RemoteDestination, out: Path, args: argparse.Namespace) -> "
     with tempfile.TemporaryDirectory(prefix="ordercast-export-") as scratch:
         directory = Path(scratch)
         for site in before.sites:
-            say(f"{site}: its store is copied")
+            say(f"{site}: asked for a copy of its store")
             copy_store(place, site, directory / f"{site}.db")
         still = _quiet(place) == before
         return _written(directory, out, args, lambda: before if still else _Asked([], {}))

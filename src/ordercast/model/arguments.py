@@ -1,13 +1,14 @@
 """Arguments of callers in Python, checked as strictly as files and commands."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.limits import GENERATIONS, ID_CHARACTERS, LARGEST_NUMBER, PRODUCER_NUMBERS
 from ordercast.model.names import require_name, shown
 
 T = TypeVar("T")
+_ONE = (str, bytes, bytearray, memoryview)  # iterable, but no lists
 
 
 def plain(name: T) -> T | str:
@@ -30,6 +31,27 @@ def require_names(names: Iterable[str], what: str) -> tuple[str, ...]:
     return tuple(map(plain, found))
 
 
+def require_payloads(payloads: object) -> list[Any]:
+    """The payloads of a batch. Each of them is checked with the batch. Bytes are iterable too, and
+    would be taken for a list of numbers."""
+    if isinstance(payloads, _ONE) or not isinstance(payloads, Iterable):
+        raise ConfigError(f"payloads: a list of bytes is needed, not {shown(payloads)}")
+    return list(payloads)
+
+
+def one_or_many(payload: object) -> list[Any]:
+    """The payloads of a batch, or the one payload that is given in its place."""
+    if isinstance(payload, _ONE) or not isinstance(payload, Iterable):
+        return [payload]
+    return list(payload)
+
+
+def require_flag(value: object, what: str) -> None:
+    """No frame takes 1 or "yes" for True."""
+    if type(value) is not bool:
+        raise ConfigError(f"{what}: True or False is needed, not {shown(value)}")
+
+
 def require_number(value: object, what: str, least: int) -> None:
     """True and 1.0 are no numbers of anything. What no frame or store can have is refused, too."""
     if type(value) is not int:
@@ -38,6 +60,13 @@ def require_number(value: object, what: str, least: int) -> None:
         raise ConfigError(f"{what}: {shown(value)} is too small (at least {least})")
     if value > LARGEST_NUMBER:
         raise ConfigError(f"{what}: {shown(value)} is too large (at most {LARGEST_NUMBER:,})")
+
+
+def require_seconds(**times: object) -> None:
+    """Raise ConfigError unless each can be waited for."""
+    for what, value in times.items():
+        if isinstance(value, bool) or not (isinstance(value, (int, float)) and value >= 0):
+            raise ConfigError(f"{what}: seconds are needed, not {shown(value)}")
 
 
 def require_producer(group: object, producer: object, number: object, generation: object) -> None:

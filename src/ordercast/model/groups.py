@@ -48,9 +48,7 @@ class GroupTable:
     ) -> "GroupTable":
         """A checked table from plain data. Raises ConfigError for every mistake that a groups file
         may have."""
-        data: dict[str, Any] = {
-            "groups": {g: list(require_list(m, f"groups.{g}")) for g, m in groups.items()}
-        }
+        data: dict[str, Any] = {"groups": lists_of(groups)}
         if sites is not None:
             data["sites"] = list(require_list(sites, "sites"))
         if rates is not None:
@@ -67,6 +65,13 @@ class GroupTable:
     def memberships(self) -> int:
         """The sizes of all groups together."""
         return sum(len(members) for members in self.groups.values())
+
+
+def lists_of(groups: Mapping[Group, Sequence[Site]]) -> dict[Group, list[Site]]:
+    """The members of each group as lists. Raises ConfigError if they are none."""
+    if not isinstance(groups, Mapping):
+        raise ConfigError(f"groups: a table of lists is needed, not {shown(groups)}")
+    return {g: list(require_list(members, f"groups.{g}")) for g, members in groups.items()}
 
 
 def parse_groups(text: str, *, source: str) -> GroupTable:

@@ -14,6 +14,7 @@ from typing import Any
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group, Site
 from ordercast.net.cluster.config import Cluster
+from ordercast.net.cluster.directory import require_path
 from ordercast.net.cluster.file import cluster_of_groups
 from ordercast.net.link.peers import LinkStatus
 from ordercast.net.link.pipes import RelayCounts
@@ -241,6 +242,10 @@ class _Wire:
         return RelayCounts()
 
     @property
+    def refusals(self) -> Mapping[str, int]:
+        return {}
+
+    @property
     def certificate_ends_at(self) -> int | None:
         return None
 
@@ -262,4 +267,5 @@ def local_cluster(
     options.setdefault("durability", "memory" if dir is None else "sync")
     if dir is None and options["durability"] != "memory":
         raise ConfigError(f"durability {options['durability']!r} needs a dir for the stores")
-    return LocalCluster(cluster_of_groups(groups, **options), None if dir is None else Path(dir))
+    directory = None if dir is None else require_path(dir, "dir")
+    return LocalCluster(cluster_of_groups(groups, **options), directory)

@@ -113,6 +113,13 @@ def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
         pass
 
 
+def test_what_is_no_list_of_payloads_is_refused_in_one_line(tmp_path: Path) -> None:
+    with blocking.open(cluster_file(tmp_path), "a", dir=tmp_path) as node:
+        for wrong in (None, 5, b"x", "text"):
+            with pytest.raises(ConfigError, match="payloads: a list of bytes is needed, not"):
+                node.multicast_many("alpha", wrong)  # type: ignore[arg-type]
+
+
 def test_an_error_of_the_script_passes_through_and_closes_the_site(tmp_path: Path) -> None:
     path = cluster_file(tmp_path)
     with pytest.raises(ZeroDivisionError), blocking.open(path, "a", dir=tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.model.epochs import AddGroup, AddProducer, Grant, JoinGroup
+from ordercast.model.epochs import AddGroup, AddProducer, Edit, Grant, JoinGroup
 from ordercast.model.errors import ConfigError, Error, NotGranted
 from ordercast.model.grants import CLIENT, ClientSubject
 from ordercast.model.messages import Delivery
@@ -215,6 +215,9 @@ async def test_a_node_is_the_subject_of_its_site_for_what_it_sends_and_changes(
             lambda: b.multicast_many("beta", [b"two"]),
             lambda: b.multicast_to(["a"], b"two"),
             lambda: b.multicast(["alpha", "beta"], b"two"),
+            lambda: b.id_mark("beta"),
+            lambda: b.multicast("beta", b"two", id="order-17"),
+            lambda: b.produce("sink", 1, "beta", [b"two"]),
             lambda: b.join("alpha", "c"),
         ]
         for sending in sends:
@@ -222,7 +225,7 @@ async def test_a_node_is_the_subject_of_its_site_for_what_it_sends_and_changes(
                 await sending()
         with pytest.raises(NotGranted, match="site:b has no grant send:beta"):
             b.multicast_nowait("beta", b"two")
-        assert site_of(b).permits.refused == {("site:b", "send"): 5, ("site:b", "admin"): 1}
+        assert site_of(b).permits.refused == {("site:b", "send"): 8, ("site:b", "admin"): 1}
 
 
 @in_loop
@@ -268,6 +271,29 @@ async def test_who_may_send_needs_no_other_grant_for_numbers_ids_and_repeats(
         with pytest.raises(ConfigError, match="client:other has no grant send:beta"):
             await changes.change((AddProducer("sink", "beta"),), "of a client", OTHER)
         await (await running.cluster["c"].produce("sink", 1, "beta", [b"five"])).stable()
+
+
+@in_loop
+async def test_a_grant_that_goes_while_the_site_asks_for_numbers_or_ids_is_named_and_counted(
+    tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"socket": ["admin:*"], "client:other": ["send:alpha", "send:beta", "read"]}
+    async with opened(tmp_path, certs, table) as running, client(running, certs, site="b") as other:
+        site = site_of(running.cluster["b"])
+        await until(lambda: everywhere(running, lambda at: at.core.layout.grants.lines is not None))
+        give = site.producing._ask
+
+        async def later(edit: Edit) -> None:
+            async with running.connect("a") as owner:
+                await owner.withdraw("client:other", [f"send:{edit.group}"])  # type: ignore[union-attr]
+            await give(edit)
+
+        monkeypatch.setattr(site.producing, "_ask", later)
+        with pytest.raises(NotGranted, match="client:other has no grant send:alpha"):
+            await other.id_mark("alpha")
+        with pytest.raises(NotGranted, match="client:other has no grant send:beta"):
+            await (await other.produce("sink", 1, "beta", [b"x"])).accepted()
+        assert site.permits.refused == {("client:other", "send"): 2}
 
 
 @in_loop

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.model.errors import WindowFull
+from ordercast.model.errors import NotGranted, UnknownGroup, WindowFull
 from ordercast.net.admin.frames import (
     ACCEPTED,
     STABLE,
@@ -145,3 +145,27 @@ async def test_nothing_joins_in_another_turn_or_to_another_group_or_what_is_not_
     await asyncio.sleep(0)
     assert sender.outgoing.join("alpha", b"three") is None
     assert [frame.count for frame in sender.frames] == [2]
+
+
+@in_loop
+async def test_a_message_that_is_refused_only_when_it_is_repeated_may_have_been_accepted() -> None:
+    """A daemon that finds no grant does not look whether it has accepted an earlier copy. Other
+    refusals of it say that it has not."""
+    unknown = "it is not known whether this message was accepted"
+    for error, repeated, doubtful in (
+        (NotGranted("no grant"), False, False),
+        (NotGranted("no grant"), True, True),
+        (UnknownGroup("gone"), True, False),
+    ):
+        sender = Sender(quick=False, causal=False)
+        sender.send("alpha", b"x")
+        await asyncio.sleep(0)
+        if repeated:
+            sender.outgoing.resume(welcome(causal=False))
+        assert [frame.again for frame in sender.frames] == [False, True][: 1 + repeated]
+        sender.outgoing.rejected(sender.frames[0].number, error)
+        receipt = sender.receipts[0]
+        assert receipt is not None
+        with pytest.raises(type(error)) as caught:
+            await receipt.accepted()
+        assert (unknown in str(caught.value)) == doubtful

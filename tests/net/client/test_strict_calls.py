@@ -50,6 +50,12 @@ CALLS: list[tuple[str, Callable[[Any], Any], str]] = [
     ("numbers for groups", lambda n: n.multicast([1], b"x"), "1 is not a name"),
     ("letters for sites", lambda n: n.multicast_to("ab", b"x"), "a list of names is needed"),
     ("a number for the stage", lambda n: n.flush(5), "until: 5 is none of"),
+    ("nothing for payloads", lambda n: n.multicast_many("alpha", None), "a list of bytes is"),
+    ("and with an id", lambda n: n.multicast_many("alpha", 5, id="x"), "payloads: a list of bytes"),
+    ("one for payloads", lambda n: n.multicast_many("alpha", b"x"), "payloads: a list of bytes"),
+    ("none of a producer", lambda n: n.produce("p", 1, "alpha", None), "payloads: a list of bytes"),
+    ("nothing for listed sites", lambda n: n.multicast_to(["a"], None), "not NoneType"),
+    ("a number for them", lambda n: n.multicast_to(["a"], 5), "payload: bytes are needed, not int"),
 ]  # fmt: skip
 
 
@@ -75,6 +81,28 @@ async def test_a_client_refuses_it_too(tmp_path: Path) -> None:
     async with served(tmp_path) as running, running.connect("a") as client:
         await all_refused(client)
         await (await client.multicast("alpha", b"x")).stable()  # the daemon has not dropped it
+
+
+@in_loop
+async def test_whether_one_looks_on_is_true_or_false(tmp_path: Path) -> None:
+    """The daemon drops a client whose frame breaks a rule, and the client would send it again."""
+    async with served(tmp_path) as running, running.connect("a") as client:
+        wrong: Any
+        for wrong in (1, "yes", None, []):
+            with pytest.raises(ConfigError, match="observe: True or False is needed, not"):
+                await anext(aiter(client.deliveries(observe=wrong)))
+        assert (await client.status())["clients"]["connected"] == {"socket": 1}
+
+
+@in_loop
+async def test_listed_sites_get_one_payload_or_many_through_a_node_as_through_a_client(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as running, running.connect("a") as client:
+        one: Any
+        for sender in (running.cluster["a"], client):
+            for one in (b"x", bytearray(b"x"), memoryview(b"x"), [b"x", b"x"], iter([b"x"])):
+                await (await sender.multicast_to(["a", "b"], one)).stable()
 
 
 @pytest.mark.parametrize("members", ["ab", 5, None, b"ab"])
@@ -111,6 +139,62 @@ def test_an_address_and_a_site_are_what_they_are_taken_for(
 ) -> None:
     with pytest.raises(ConfigError, match=said):
         ordercast.connect(cluster, site)
+
+
+NO_PATHS: tuple[Any, ...] = (5, True, b"x", [], "a\0b", "\ud800", "x" * 300)
+
+
+@in_loop
+@pytest.mark.parametrize("wrong", NO_PATHS, ids=repr)
+async def test_a_directory_and_the_file_of_a_certificate_are_paths(
+    wrong: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(
+        '[cluster]\nname = "x"\n[sites.a]\naddress = "127.0.0.1:1"\n[groups]\nalpha = ["a"]\n'
+    )
+    for call in (
+        lambda: ordercast.connect(file, "a", wrong),
+        lambda: ordercast.connect("tls://h:1", cert=wrong),
+        lambda: ordercast.connect("tcp://127.0.0.1:1", secret=wrong),
+        lambda: local_cluster({"alpha": ["a"]}, dir=wrong),
+    ):
+        with pytest.raises(ConfigError, match="the path of a file or directory is needed, not "):
+            call()
+    with pytest.raises(ConfigError, match="dir: the path of a file or directory is needed, not "):
+        async with Node.open(file, "a", dir=wrong):
+            pass
+
+
+@in_loop
+async def test_the_name_of_a_site_and_a_time_are_what_they_are_taken_for(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(
+        '[cluster]\nname = "x"\n[sites.a]\naddress = "127.0.0.1:1"\n[groups]\nalpha = ["a"]\n'
+    )
+    site: Any
+    for site in (5, None, ["a"], "../a", "x" * 5_000):
+        with pytest.raises(ConfigError, match=r"site: .* is not a name"):
+            async with Node.open(file, site, address="h:1"):
+                pass
+        if site is not None:
+            with pytest.raises(ConfigError, match=r"site: .* is not a name"):
+                ordercast.connect(file, site)
+    seconds: Any
+    for seconds in ("5", None, True, -1, float("nan")):
+        with pytest.raises(ConfigError, match="start_s: seconds are needed, not "):
+            ordercast.connect(file, "a", start_s=seconds)
+
+
+@pytest.mark.parametrize("groups", [None, 5, "alpha", ["alpha"]])
+def test_groups_and_settings_are_tables(groups: Any) -> None:
+    with pytest.raises(ConfigError, match="groups: a table of lists is needed, not "):
+        local_cluster(groups)
+    with pytest.raises(ConfigError, match="groups: a table of lists is needed, not "):
+        ordercast.GroupTable.of(groups)
+    if groups is not None:
+        with pytest.raises(ConfigError, match=r"\[grants\] must be a table, not "):
+            local_cluster({"alpha": ["a"]}, grants=groups)
 
 
 @in_loop

@@ -8,6 +8,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from ordercast.model.epochs import JoinGroup
 from ordercast.model.errors import ConfigError, FrameError, TooLarge
+from ordercast.model.grants import OWNER
 from ordercast.model.messages import CLIENT_BYTES, Delivery, by_id, pack_payloads, producer_id
 from ordercast.net.admin.frames import (
     ADMIN_CODECS,
@@ -32,6 +34,7 @@ from ordercast.net.admin.frames import (
     Encode,
     Failed,
     Follow,
+    GrantsRequest,
     Produce,
     Rejected,
     Send,
@@ -185,6 +188,7 @@ async def test_other_versions_clusters_and_sites_are_told_why(tmp_path: Path) ->
                 assert why in answer.reason
                 assert answer.final
                 assert await raw.closed()
+        assert running.admins["a"].desk.dropped == 6
 
 
 @pytest.mark.parametrize(
@@ -608,6 +612,26 @@ async def test_a_thousand_questions_about_the_status_are_one_status(
 
 
 @in_loop
+async def test_so_are_a_thousand_questions_about_the_grants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path) as running, Raw.open(running, greet=True) as raw:
+        desk, made = running.admins["a"].desk, 0
+        grants = desk._grants
+
+        def counted() -> dict[str, Any]:
+            nonlocal made
+            made += 1
+            return grants()
+
+        monkeypatch.setattr(desk, "_grants", counted)
+        raw.say(b"".join(frame_of(GrantsRequest(n)) for n in range(1, 901)))
+        answers = [await raw.hear() for _ in range(900)]
+        assert [answer.id for answer in answers if isinstance(answer, Answer)] == [*range(1, 901)]
+        assert made <= 3
+
+
+@in_loop
 async def test_questions_that_read_the_store_are_answered_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -703,4 +727,31 @@ async def test_who_reads_nothing_and_says_nothing_more_is_dropped(
             raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
             raw.say(b"".join(frame_of(StatusRequest(n)) for n in range(1, 901)))
             await until(lambda: not desk._connections)
+        assert desk.status()["clients"]["dropped"] == 1
+        await still_serves(running)
+
+
+@in_loop
+async def test_a_thousand_answers_in_one_turn_are_no_more_than_may_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, waited = 50_000, 0
+    monkeypatch.setattr(desk_module, "UNSENT_BYTES", most)
+    async with served(tmp_path) as running:
+        desk = running.admins["a"].desk
+        answer = len(desk.told_status(OWNER))
+        async with Raw.open(running, greet=True) as raw:
+            (wire,) = desk._connections
+            send = wire.send
+
+            def noted(frame: Any) -> None:
+                nonlocal waited
+                send(frame)
+                waited = max(waited, wire.unsent)
+
+            monkeypatch.setattr(wire, "send", noted)
+            raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            raw.say(b"".join(frame_of(StatusRequest(n)) for n in range(1, 901)))
+            await until(lambda: not desk._connections)
+        assert most < waited < most + 2 * answer
         await still_serves(running)

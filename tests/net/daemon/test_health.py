@@ -219,7 +219,7 @@ async def test_status_is_plain_data_with_every_documented_field() -> None:
         "store", "quiet", "holds_others", "uptime_s", "standing", "why_not", "attempt",
         "rolled_back", "settled", "excluded", "frozen", "flush", "stability", "dissemination",
         "relayed", "replicas", "readers", "producers", "version", "code", "wire", "features",
-        "certificate_ends_s",
+        "certificate_ends_s", "link_troubles",
     } == set(status)  # fmt: skip
     assert set(status["stability"]) == {
         "tracker", "unstable", "rounds", "round_ms", "limit", "to_stable_ms",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, NotGranted
 from ordercast.model.grants import SITE, ClientSubject
 from ordercast.model.messages import CLIENT_BYTES
 from ordercast.model.options import SECOND
@@ -205,9 +205,12 @@ async def test_a_site_that_is_not_of_the_cluster_is_not_let_in_by_its_certificat
         raw = await Raw.open(running, context(certs, "d"))
         raw.say(HELLO)
         assert await raw.closed()
-        assert running.admins["a"].desk.permits.grants.allows(
-            ClientSubject(SITE, "b"), "send", "alpha"
-        )
+        permits = running.admins["a"].desk.permits
+        assert permits.grants.allows(ClientSubject(SITE, "b"), "send", "alpha")
+        with pytest.raises(NotGranted, match="site:d: the site is not, or no longer, of this clus"):
+            async with connect(running.address("a"), cert=certs / "d.pem"):
+                pass
+        assert permits.refused == {("site:d", "connect"): 2}
 
 
 # --- the secret -----------------------------------------------------------------------------------

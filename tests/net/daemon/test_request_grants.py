@@ -33,7 +33,7 @@ from ordercast.model.grants import ACTS, ClientSubject, Grants, grant_line
 from ordercast.model.messages import CLIENT_BYTES
 from ordercast.net.admin import frames
 from ordercast.net.daemon.permits import admit
-from ordercast.net.site.permits import Permits
+from ordercast.net.site.permits import MOST_COUNTED, Permits
 
 SUBJECTS = (
     ClientSubject("socket", ""), ClientSubject("site", "b"), ClientSubject("client", "x"),
@@ -125,6 +125,17 @@ def test_a_request_is_allowed_if_and_only_if_it_is_granted(subject: ClientSubjec
             with pytest.raises(NotGranted, match=f"^{subject} has no grant "):
                 admit(permits, subject, frame)
             assert permits.refused.total() == before + 1, frame
+
+
+def test_refusals_of_ever_new_subjects_are_all_counted() -> None:
+    table = Grants(())
+    layout = cast(Layout, SimpleNamespace(grants=table))
+    permits = Permits("a", SimpleNamespace(layout=layout), table)
+    for number in range(MOST_COUNTED + 50):
+        with pytest.raises(NotGranted):
+            admit(permits, ClientSubject("client", f"c{number}"), frames.Confirm(1, 1, 0))
+    assert len(permits.refused) == MOST_COUNTED + 1
+    assert permits.refused["others", "read"] == 50
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)

@@ -15,9 +15,17 @@ from typing import Any, Concatenate, overload
 
 import msgspec
 
-from ordercast.model.arguments import require_id, require_number, require_producer
+from ordercast.model.arguments import (
+    one_or_many,
+    require_id,
+    require_number,
+    require_payloads,
+    require_producer,
+    require_seconds,
+)
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error, Forgotten
+from ordercast.model.errors import ConfigError, Error, Forgotten, NotGranted
+from ordercast.model.grants import ADMIN, EVERY
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import CLIENT_BYTES, STAGES, in_generation
@@ -53,7 +61,7 @@ from ordercast.net.admin.frames import (
     too_new,
 )
 from ordercast.net.admin.targets import KnownTargets
-from ordercast.net.client.calls import Away, DaemonCall, P
+from ordercast.net.client.calls import Away, Calls, P
 from ordercast.net.client.connection import DaemonConnection
 from ordercast.net.client.endpoints import (
     Credentials,
@@ -123,10 +131,11 @@ def connect(
     the calls that wait for it fail; `flush_s`: how long leaving waits until all is accepted. Raises
     ConfigError if a file does not exist, or has a mistake, or if there is no such site.
     """
+    require_seconds(start_s=start_s, patience_s=patience_s, flush_s=flush_s)
     times = (start_s, patience_s, flush_s)
     if is_address(cluster) or not isinstance(cluster, (str, Path, Cluster)):
-        files = (None if file is None else Path(file) for file in (cert, key, ca, secret))
-        endpoints = endpoints_of(cluster, Credentials(*files), site)  # type: ignore[arg-type]
+        held = Credentials.of(cert=cert, key=key, ca=ca, secret=secret)
+        endpoints = endpoints_of(cluster, held, site)  # type: ignore[arg-type]
         if unanswered not in UNANSWERED:
             raise ConfigError(f"unanswered: {unanswered!r} is none of {', '.join(UNANSWERED)}")
         name = next((each.cluster for each in endpoints if isinstance(each, TlsEndpoint)), "")
@@ -182,7 +191,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing = ClientOutgoing(self._targets, self._send)
         self._join = self._outgoing.join
         self._welcome: Welcome | None = None  # the last daemon's
-        self._calls: dict[int, DaemonCall] = {}
+        self._calls = Calls(self._send, lambda: self._link is not None and self._link.up)
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._named = NamedCalls(
             self._subscriptions, self._next_id, self._begin_named, self._ask, self._send
@@ -318,7 +327,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._require_open()
         if id is not None:
             return await self._once(group, payloads, headers, id, since)
-        return await self._send_batch(self._outgoing.target(group), list(payloads), headers)
+        batch = require_payloads(payloads)
+        return await self._send_batch(self._outgoing.target(group), batch, headers)
 
     async def _once(
         self,
@@ -330,7 +340,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     ) -> ClientReceipt:
         require_id(group, chosen, since)
         assert isinstance(group, str)
-        outgoing, batch = self._outgoing, list(payloads)
+        outgoing, batch = self._outgoing, require_payloads(payloads)
         target = outgoing.target(group)
         size, runs = outgoing.measure(target, batch, headers)
         if since is None:
@@ -341,9 +351,9 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def id_mark(self, group: Group) -> int:
         """How far the ids of the group are, to be kept with a new id and given as `since` whenever
         a message is sent with that id: then it is not delivered twice however late it is sent
-        again. Raises UnknownGroup, ConfigError (the daemon's site is no member of the group, its
-        program does not know ids, or too many groups remember ids), NotInMajority, Away, or Error
-        (the client is closed)."""
+        again. Raises UnknownGroup, NotGranted, ConfigError (the daemon's site is no member of the
+        group, its program does not know ids, or too many groups remember ids), NotInMajority, Away,
+        or Error (the client is closed)."""
         self._require_open()
         require_id(group, "any id", None)
         self._outgoing.target(group)
@@ -372,7 +382,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._require_open()
         require_producer(group, producer, number, generation)
         number = in_generation(generation, number)
-        outgoing, batch = self._outgoing, list(payloads)
+        outgoing, batch = self._outgoing, require_payloads(payloads)
         target = outgoing.target(group)
         size, runs = outgoing.measure(target, batch, headers)
         outgoing.require_above(producer, number, group)
@@ -392,8 +402,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """Send a message, or a batch, to listed sites: each gets it once. Waits and raises as
         `multicast`; ConfigError also for an unknown site."""
         self._require_open()
-        batch = [payload] if isinstance(payload, bytes) else list(payload)
-        return await self._send_batch(self._outgoing.listed(sites), batch, headers)
+        return await self._send_batch(self._outgoing.listed(sites), one_or_many(payload), headers)
 
     async def _send_batch(
         self, target: Target, batch: list[bytes], headers: BatchHeaders
@@ -601,7 +610,15 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def grants(self) -> dict[str, Any]:
         """Who may do what: `table`, the grants of each subject, or None if there is no table; and
         `revoked`, the fingerprints of revoked certificates with their subjects. Raises NotGranted,
-        Away, or Error (the client is closed, or the daemon's program is older)."""
+        Away, or Error (the client is closed)."""
+        self._require_open()
+        if self._welcome is not None and not self._welcome.tells_grants:  # of an earlier release
+            told = (await self.status()).get("grants")
+            if told is None:
+                raise NotGranted(
+                    f"no grant {ADMIN}:{EVERY}, or the daemon's program knows no grants"
+                )
+            return dict(told)
         return msgspec.json.decode(await self._ask(GrantsRequest), type=dict[str, Any])
 
     async def logged_times(self, start: int) -> list[tuple[int, int, int]]:
@@ -642,13 +659,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         """Ask, again on every new connection, until there is an answer."""
         self._require_open()
         number = self._next_id()
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        call = self._calls[number] = DaemonCall(kind(number, *fields, **named), answer)
-        self._send_call(call)
-        try:
-            return await answer
-        finally:
-            del self._calls[number]
+        return await self._calls.ask(number, kind(number, *fields, **named))
 
     # --- the link ---------------------------------------------------------------------------------
 
@@ -670,10 +681,6 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
                 )
                 return
         self._link.send(frame)
-
-    def _send_call(self, call: DaemonCall) -> None:
-        call.sent += self._link is not None and self._link.up
-        self._send(call.question)
 
     def _may_use(self, site: Site) -> bool:
         """Do not use another site while requests at the last site have no answer and are waited
@@ -703,9 +710,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
             if subscription.next is not None:
                 del self._subscriptions[subscription.number]
                 subscription.failed(other)
-        for call in list(self._calls.values()):
-            if isinstance(call.question, Confirm | DigestRequest | TimesRequest):
-                call.fail(gone)
+        self._calls.moved(gone)
 
     def _up(self, welcome: Welcome) -> None:
         if self._giving_up is not None:
@@ -725,9 +730,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing.resume(welcome)
         for subscription in list(self._subscriptions.values()):
             subscription.subscribe()
-        for call in list(self._calls.values()):
-            if not call.answer.done():
-                self._send_call(call)
+        self._calls.resume()
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 
@@ -757,8 +760,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         )
 
     def _fail(self, error: Error, *, for_good: bool) -> None:
-        for call in list(self._calls.values()):
-            call.fail(error, is_answer=False)
+        self._calls.fail(error)
         for subscription in list(self._subscriptions.values()):  # a forgotten reader may end now
             subscription.failed(error)
         self._outgoing.fail(error, for_good=for_good)
@@ -791,10 +793,4 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     def _answered(self, number: int, body: bytes, error: Error | None) -> None:
         if number in self._subscriptions and error is not None:
             self._subscriptions[number].failed(error)
-        call = self._calls.get(number)
-        if call is None:
-            return
-        if error is not None:
-            call.fail(error)
-        elif not call.answer.done():
-            call.answer.set_result(body)
+        self._calls.answered(number, body, error)

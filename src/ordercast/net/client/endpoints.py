@@ -20,6 +20,7 @@ from ordercast.net.admin.channel import Channel, Guard, ProofGuard, TlsGuard, pl
 from ordercast.net.admin.frames import Wire
 from ordercast.net.cluster.addresses import is_loopback, parse_address
 from ordercast.net.cluster.certificates import CLIENTS
+from ordercast.net.cluster.directory import require_path
 from ordercast.net.cluster.secret import ClusterSecret
 from ordercast.net.cluster.sockets import socket_path
 from ordercast.net.link.complaints import LinkTrouble
@@ -128,6 +129,12 @@ class Credentials:
     key: Path | None = None
     ca: Path | None = None
     secret: Path | None = None
+
+    @classmethod
+    def of(cls, **files: object) -> "Credentials":
+        """The files that a caller names."""
+        given = {what: file for what, file in files.items() if file is not None}
+        return cls(**{what: require_path(file, what) for what, file in given.items()})
 
     def certificates(self) -> tuple[ClientCertificates, str]:
         """The certificates, and the cluster that they name."""

@@ -8,7 +8,15 @@ from typing import NamedTuple
 from ordercast.core.batches import PER_MESSAGE, batch_bytes, extras_of, packed_body, without_extras
 from ordercast.model.arguments import require_names
 from ordercast.model.envelope import HeaderRuns
-from ordercast.model.errors import ConfigError, Error, Expired, Fenced, UnknownGroup, WindowFull
+from ordercast.model.errors import (
+    ConfigError,
+    Error,
+    Expired,
+    Fenced,
+    NotGranted,
+    UnknownGroup,
+    WindowFull,
+)
 from ordercast.model.features import HEADERS, LISTS
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders
@@ -269,13 +277,13 @@ class ClientOutgoing:
             self.rejected(sent.number, Error("the daemon's program does not know stamps"))
             return
         body = packed_body(sent.payloads, 0, sent.headers, sent.groups)
+        again, sent.again, sent.repeated = sent.again, True, sent.again
         if sent.stamp:
             fields = (sent.number, sent.stream, sent.count, body, sent.stamp, sent.after)
             if sent.sites:
-                self._send(SendListedOnce(*fields, sent.sites, sent.again))
+                self._send(SendListedOnce(*fields, sent.sites, again))
             else:
                 self._send(SendOnce(*fields))
-            sent.again, sent.repeated = True, sent.again
             return
         if sent.producer:
             self._send(
@@ -290,9 +298,8 @@ class ClientOutgoing:
             )
             return
         self._send(
-            Send(sent.number, sent.target, sent.sites, sent.count, body, sent.again, self._answered)
+            Send(sent.number, sent.target, sent.sites, sent.count, body, again, self._answered)
         )
-        sent.again = True
 
     # --- room -------------------------------------------------------------------------------------
 
@@ -396,9 +403,7 @@ class ClientOutgoing:
         sent = self.requests.pop(number, None)
         if sent is not None:
             self._let_go(sent)
-            told = isinstance(error, Error) and not isinstance(error, Expired)
-            if sent.repeated and told:  # what another daemon has done with it is not known
-                assert isinstance(error, Error)
+            if sent.repeated and isinstance(error, Error) and _is_doubtful(sent, error):
                 error = _unknown(error)
             sent.failed(error)
             if sent.producer:
@@ -514,6 +519,13 @@ class ClientOutgoing:
         for _, _, future in waiting:
             if not future.done():
                 future.set_exception(error)
+
+
+def _is_doubtful(sent: ClientRequest, error: Error) -> bool:
+    """Whether an earlier copy may have been accepted, though this one is refused. What another
+    daemon has done with a stamped copy is not known. A daemon knows what it has accepted itself,
+    but does not look when the grant is missing."""
+    return isinstance(error, NotGranted) or bool(sent.stamp and not isinstance(error, Expired))
 
 
 def _unknown(error: Error) -> Error:

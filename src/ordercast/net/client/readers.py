@@ -10,7 +10,7 @@ import msgspec
 
 from ordercast.core.epochs.log_tail import Rollback
 from ordercast.core.epochs.records import EpochOpened
-from ordercast.model.arguments import require_number
+from ordercast.model.arguments import require_flag, require_number
 from ordercast.model.errors import Error
 from ordercast.model.messages import DeliveredBatch
 from ordercast.net.admin.frames import (
@@ -47,6 +47,7 @@ class ClientSubscription:
         for what, value, least in (("start", start, 1), ("attempt", attempt, 0)):
             if value is not None:
                 require_number(value, what, least)
+        require_flag(observe, "observe")
         self.number = number
         self.observe = observe
         self.next = start  # the position to go on with; None: where the daemon says

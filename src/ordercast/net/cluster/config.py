@@ -23,6 +23,7 @@ from ordercast.model.grants import Grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.names import nearest
 from ordercast.model.options import MILLISECOND, SECOND, Limits, Options, Timing
+from ordercast.net.cluster.directory import require_path
 from ordercast.net.cluster.multicast import MulticastConfig
 from ordercast.plan.advice import AUTO, advise
 
@@ -148,7 +149,7 @@ class Cluster:
         named = given if given is not None else os.environ.get(DIR_VARIABLE) or self.dir
         if named is None:
             raise ConfigError(f"{self.source}: is no file that says where stores are: give a dir")
-        return Path(named)
+        return require_path(named, "dir")
 
     def reader_limits(self) -> ReaderLimits:
         return ReaderLimits(self.limits.reader_bytes, self.limits.reader_age, self.unnamed_reader)

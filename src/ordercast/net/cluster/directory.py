@@ -11,11 +11,25 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ordercast.model.errors import ConfigError, reason
+from ordercast.model.names import shown
 from ordercast.whole_files import OURS
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+LONGEST_NAME: Final = 255  # bytes of a file's name, on all common systems
 AROUND: Final = ".ordercast"  # beside a cluster file, with a directory for each cluster
 MOST_BYTES: Final = 4_096  # all that is read: such files are small
+
+
+def require_path(value: object, what: str) -> Path:
+    """The path that a caller gives. Raises ConfigError if no system has it."""
+    if isinstance(value, (str, os.PathLike)):
+        try:
+            raw = os.fsencode(value)
+        except (TypeError, UnicodeEncodeError):
+            raw = b"\0"
+        if b"\0" not in raw and max(map(len, raw.split(b"/"))) <= LONGEST_NAME:
+            return Path(value)
+    raise ConfigError(f"{what}: the path of a file or directory is needed, not {shown(value)}")
 
 
 def make_directory(directory: Path) -> None:

@@ -12,7 +12,7 @@ from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.arguments import require_list
 from ordercast.model.errors import ConfigError, reason
 from ordercast.model.grants import Grants, read_grants
-from ordercast.model.groups import Group, GroupTable, Site
+from ordercast.model.groups import Group, GroupTable, Site, lists_of
 from ordercast.model.limits import BODY_BYTES
 from ordercast.model.names import nearest, require_distinct, require_keys, require_name, shown
 from ordercast.model.options import DURABILITIES, LEVELS, POLICIES
@@ -110,17 +110,13 @@ def cluster_of_groups(
     data: dict[str, Any] = {
         "cluster": {"name": "local", **options},
         "sites": {site: {"address": given.get(site, "127.0.0.1:0")} for site in names},
-        "groups": _lists(groups),
+        "groups": lists_of(groups),
     }
     tables = {"limits": limits, "timeouts": timeouts, "tls": tls, "multicast": multicast}
     for table, values in {**tables, "grants": grants}.items():
         if values is not None:
-            data[table] = dict(values)
+            data[table] = dict(values) if isinstance(values, Mapping) else values
     return cluster_of_data(data, source="cluster", base=Path(), any_port=True)
-
-
-def _lists(groups: Mapping[Group, Sequence[Site]]) -> dict[Group, list[Site]]:
-    return {g: list(require_list(members, f"groups.{g}")) for g, members in groups.items()}
 
 
 def cluster_of_data(

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from ordercast.model.errors import ConfigError, Error, reason
 from ordercast.model.groups import Site
-from ordercast.model.names import is_name
+from ordercast.model.names import is_name, require_name
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.cluster.directory import (
     append_own,
@@ -145,7 +145,7 @@ def is_known(directory: Path, site: Site) -> bool:
 
 def require_site(cluster: Cluster, site: Site, directory: Path) -> None:
     """ConfigError unless it is a site of the file, or was added and has a file in the directory."""
-    if site not in sites_here(cluster, directory):
+    if require_name(site, "site") not in sites_here(cluster, directory):
         cluster.site(site)
 
 

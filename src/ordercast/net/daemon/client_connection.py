@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -98,11 +98,13 @@ class ConnectionDesk(Protocol):
     shares: SubjectShares
     made_by_clients: MadeByClients
     copies: StoreCopies
+    dropped: int
 
     def session(self, subject: ClientSubject, client: bytes, wire: Wire) -> ClientSession: ...
     def end(self, session: ClientSession) -> None: ...
     def told_status(self, subject: ClientSubject) -> bytes: ...
-    def told_grants(self) -> dict[str, Any]: ...
+    def told_grants(self) -> bytes: ...
+    def require_read(self, wire: Wire) -> None: ...
 
 
 class ClientConnection:
@@ -269,18 +271,16 @@ class ClientConnection:
         if self.session is not None:
             self.wire.fail("it said hello twice")
         elif not is_client(hello.client):
-            self.close("the client's id has a meaning of its own: it must be random", final=True)
+            self._turn_away("the client's id has a meaning of its own: it must be random")
         elif (version := agreed_version(hello.lowest, hello.version)) is None:
-            self.close(
+            self._turn_away(
                 f"this daemon speaks version {told_range(min(ADMIN_CODECS), max(ADMIN_CODECS))},"
                 f" the client {told_range(hello.lowest, hello.version)}",
-                final=True,
             )
         elif hello.cluster not in ("", site.cluster.name) or hello.site not in ("", site.site):
-            self.close(
+            self._turn_away(
                 f"this is site {site.site!r} of cluster {site.cluster.name!r}, not"
                 f" {hello.site!r} of {hello.cluster!r}",
-                final=True,
             )
         else:
             try:
@@ -293,6 +293,10 @@ class ClientConnection:
                 self.close(reason_of(error))
             else:
                 self._welcome(hello, version)
+
+    def _turn_away(self, why: str) -> None:
+        self.desk.dropped += 1
+        self.close(why, final=True)
 
     def _welcome(self, hello: ClientHello, version: int) -> None:
         site, limits = self.site, self.desk.limits
@@ -416,7 +420,7 @@ class ClientConnection:
             elif isinstance(frame, Change):
                 await self._change(frame)
             elif isinstance(frame, IdMarkRequest):
-                body = msgspec.json.encode(await self.site.ids.mark(frame.group))
+                body = msgspec.json.encode(await self.site.ids.mark(frame.group, self.subject))
             elif isinstance(frame, TimesRequest):
                 body = msgspec.json.encode(await self._times(frame.start))
             elif isinstance(frame, CopyRequest):
@@ -424,7 +428,7 @@ class ClientConnection:
             elif isinstance(frame, CopyPiece):
                 body = await self.desk.copies.piece(self.wire, frame.offset)
             elif isinstance(frame, GrantsRequest):
-                body = msgspec.json.encode(self.desk.told_grants())
+                body = self.desk.told_grants()
             elif isinstance(frame, DigestRequest):
                 told = self.site.digests.exchange(frame.group, frame.digest, frame.alarm)
                 body = msgspec.msgpack.encode(told)
@@ -434,6 +438,7 @@ class ClientConnection:
             self.wire.send(Failed(frame.id, kind_of(error), reason_of(error)))
         else:
             self.wire.send(Answer(frame.id, body))
+            self.desk.require_read(self.wire)  # a thousand questions may be answered in one turn
         if self._ending is not None and not self._changing:
             self._let_go(self._ending)
 

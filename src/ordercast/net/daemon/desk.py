@@ -56,8 +56,9 @@ class ClientDesk:
         self.closed = False
         self._connections: dict[Wire, ClientConnection] = {}
         self._sessions: dict[bytes, ClientSession] = {}
-        self._statuses: dict[bool, bytes] = {}  # of this turn: with the grants, without them
-        self._complaints: dict[str, None] = {}  # the causes for which clients were dropped
+        self._told: dict[str, bytes] = {}  # answers of this turn, by what was asked
+        self.dropped = 0  # connections that were ended for a mistake of the other end
+        self._complaints: dict[str, None] = {}  # the causes for that
         layout = site.core.layout
         self._permitted = (self.permits.grants, layout.revoked, layout.roster)  # as reviewed last
         site.on_layout.append(self._layout_changed)
@@ -82,20 +83,32 @@ class ClientDesk:
     def status(self, *, grants: bool = False) -> dict[str, Any]:
         """The site's status, with its clients, and perhaps with the grants."""
         subjects = Counter(str(each.subject) for each in self.served())
-        told = {"connected": dict(sorted(subjects.items())), "refused": self.permits.told()}
+        told = {
+            "connected": dict(sorted(subjects.items())),
+            "refused": self.permits.told(),
+            "dropped": self.dropped,
+        }
         status = {**status_of(self.site), "clients": told, "doors": self._doors()}
-        return {**status, "grants": self.told_grants()} if grants else status
+        return {**status, "grants": self._grants()} if grants else status
 
     def told_status(self, subject: ClientSubject) -> bytes:
-        """The status for this subject, encoded. Who may change the grants also sees them. It is
-        made once for all who ask in one turn of the loop: a client may ask a thousand times at
-        once, and nobody else would have a turn."""
-        sees = self.permits.allows(subject, ADMIN, EVERY)
-        if sees not in self._statuses:
-            if not self._statuses:
-                asyncio.get_running_loop().call_soon(self._statuses.clear)
-            self._statuses[sees] = msgspec.json.encode(self.status(grants=sees))
-        return self._statuses[sees]
+        """The status for this subject, encoded. Who may change the grants also sees them."""
+        if self.permits.allows(subject, ADMIN, EVERY):
+            return self._once("the status and the grants", lambda: self.status(grants=True))
+        return self._once("the status", self.status)
+
+    def told_grants(self) -> bytes:
+        """Who may do what, and the certificates that are revoked, encoded."""
+        return self._once("the grants", self._grants)
+
+    def _once(self, what: str, make: Callable[[], dict[str, Any]]) -> bytes:
+        """An answer is made once for all who ask in one turn of the loop: a client may ask a
+        thousand times at once, and nobody else would have a turn."""
+        if what not in self._told:
+            if not self._told:
+                asyncio.get_running_loop().call_soon(self._told.clear)
+            self._told[what] = msgspec.json.encode(make())
+        return self._told[what]
 
     def _doors(self) -> dict[Site, str]:
         """The addresses for clients: from the cluster file, and from what sites have told."""
@@ -103,8 +116,7 @@ class ClientDesk:
         told[self.site.site] = self.site.door
         return doors_of(self.site.cluster) | {site: door for site, door in told.items() if door}
 
-    def told_grants(self) -> dict[str, Any]:
-        """Who may do what, and the certificates that are revoked."""
+    def _grants(self) -> dict[str, Any]:
         table = self.permits.grants.told()
         revoked = dict(self.site.core.layout.revoked)
         lines = None if table is None else {name: list(acts) for name, acts in table}
@@ -138,7 +150,7 @@ class ClientDesk:
         if connection is not None:
             connection.frame(frame)
             connection.pace()
-        _require_read(wire)
+        self.require_read(wire)
 
     def _lost(self, wire: Wire) -> None:
         if wire.failure:
@@ -148,8 +160,15 @@ class ClientDesk:
             connection.lost()
             self._tidy()
 
+    def require_read(self, wire: Wire) -> None:
+        """Drop a client that does not read what it asked for."""
+        if wire.unsent > UNSENT_BYTES:
+            wire.fail("the client does not read what it asked for")
+
     def complain(self, failure: str) -> None:
-        """Log each cause once. Failures that differ only in numbers have the same cause."""
+        """Count it, and log each cause once. Failures that differ only in numbers have the same
+        cause."""
+        self.dropped += 1
         cause = _NUMBERS.sub("…", failure)[:100]
         if cause not in self._complaints and len(self._complaints) < MOST_CAUSES:
             self._complaints[cause] = None
@@ -173,7 +192,7 @@ class ClientDesk:
         nothing, such as a stopped process: its frames would pile up for ever."""
         self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
         for wire in list(self._connections):
-            _require_read(wire)
+            self.require_read(wire)
         self._tell_marks()
 
     def _tell_marks(self) -> None:
@@ -219,11 +238,6 @@ class ClientDesk:
             if not left:
                 return
             self._sessions.pop(left[0]).close()
-
-
-def _require_read(wire: Wire) -> None:
-    if wire.unsent > UNSENT_BYTES:
-        wire.fail("the client does not read what it asked for")
 
 
 def doors_of(cluster: Cluster) -> dict[Site, str]:

@@ -154,6 +154,9 @@ def _families(status: dict[str, Any]) -> "Iterator[Metric]":
         yield make.gauges(f"queue_{which}", f"The {which} of each queue", ("queue",), values)
     yield from _links(make, status["links"])
     yield from _relayed(make, status["relayed"])
+    troubles = [((cause,), count) for cause, count in status["link_troubles"].items()]
+    help_text = "Connections with sites and strangers that were refused or ended, by their cause"
+    yield make.counters("link_troubles", help_text, ("cause",), troubles)
     yield from _clients(make, status.get("clients", {}))
 
 
@@ -230,6 +233,9 @@ def _clients(make: "_Families", clients: dict[str, Any]) -> "Iterator[Metric]":
     refused = [((row["subject"], row["act"]), row["count"]) for row in clients.get("refused", ())]
     help_text = "Requests of clients that had no grant for them"
     yield make.counters("client_refusals", help_text, ("subject", "act"), refused)
+    help_text = "Connections of clients and strangers that were ended for a mistake of theirs"
+    dropped = [((), clients["dropped"])] if clients else []
+    yield make.counters("clients_dropped", help_text, (), dropped)
 
 
 class _Families:

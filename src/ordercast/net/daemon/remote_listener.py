@@ -35,7 +35,6 @@ MOST_CLIENTS: Final = 256
 LIMITS: Final = LinkLimits(strangers=128, strangers_elsewhere=64)
 TIMES: Final = LinkTimes()
 NOBODY: Final = "its certificate names no site and no client of this cluster"
-RETIRED: Final = "its certificate is that of a site which is not, or no longer, of this cluster"
 
 
 class RemoteListener:
@@ -122,8 +121,6 @@ class RemoteListener:
         subject = subject_of(names, site.cluster.name)
         if subject is None:
             raise LinkTrouble(NOBODY, ", ".join(names[:4]) or "none")
-        if subject.kind == "site" and subject.name not in site.core.layout.roster:
-            raise LinkTrouble(RETIRED, subject.name)
         return subject, session.fingerprint()
 
     # --- clients ----------------------------------------------------------------------------------

@@ -85,6 +85,10 @@ class CombinedTransport(ABC):
         return self.inner.relayed()
 
     @property
+    def refusals(self) -> Mapping[str, int]:
+        return self.inner.refusals
+
+    @property
     def certificate_ends_at(self) -> int | None:
         return self.inner.certificate_ends_at
 

@@ -127,6 +127,7 @@ def _address(cluster: Cluster, site: Site, newcomer: str) -> tuple[str, int]:
 
 def require_known(cluster: Cluster, site: Site, directory: Path, address: str) -> None:
     """Before a store is made: a site of the file, or one with an address or with a store."""
+    require_name(site, "site")
     if site not in cluster.sites and not address and not (directory / f"{site}.db").exists():
         raise _unknown(cluster, site)
 

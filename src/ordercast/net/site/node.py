@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, overload
 
 from ordercast.core.batches import extras_of
-from ordercast.model.arguments import require_id, require_producer
+from ordercast.model.arguments import require_id, require_payloads, require_producer
 from ordercast.model.epochs import Edit
 from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
@@ -190,15 +190,15 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
     ) -> Receipt:
         require_id(group, chosen, since)
         assert isinstance(group, str)
-        batch = list(payloads)
+        batch = require_payloads(payloads)
         extras = extras_of(headers, len(batch))
         return await self._running.ids.send((chosen, since), group, batch, extras)
 
     async def id_mark(self, group: Group) -> int:
         """How far the ids of the group are, to be kept with a new id and given as `since` whenever
         a message is sent with that id: then it is not delivered twice however late it is sent
-        again. Raises UnknownGroup, ConfigError (the site is no member of the group, or too many
-        groups remember ids), NotInMajority, or Error (the site is closed)."""
+        again. Raises UnknownGroup, NotGranted, ConfigError (the site is no member of the group, or
+        too many groups remember ids), NotInMajority, or Error (the site is closed)."""
         return await self._running.ids.mark(group)
 
     async def produce(
@@ -220,7 +220,7 @@ class Node(ClusterChanges[Coroutine[Any, Any, None]]):
         as `multicast_many`; ConfigError also for a wrong name or number, or if the cluster has too
         many producers."""
         require_producer(group, producer, number, generation)
-        batch, at = list(payloads), in_generation(generation, number)
+        batch, at = require_payloads(payloads), in_generation(generation, number)
         extras = extras_of(headers, len(batch))
         return await self._running.producing.send((producer, at), group, batch, extras)
 

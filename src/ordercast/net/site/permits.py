@@ -28,7 +28,8 @@ from ordercast.net.link.tls import REVOKED
 _log = logging.getLogger("ordercast.net.site")
 
 LOOKS: Final = 10  # in a row, after which a site that waits for a grant is refused
-MOST_COUNTED: Final = 1_000  # pairs of subject and act
+MOST_COUNTED: Final = 1_000  # pairs of subject and act that are counted by themselves
+OTHERS: Final = "others"  # the subject of all further ones
 MOST_KNOWN: Final = 10_000  # answers that are remembered
 CONNECT: Final = "connect"  # counted as an act: a client that may do nothing
 
@@ -89,7 +90,7 @@ class Permits:
         if certificate in layout.revoked:
             self.count(subject, CONNECT)
             raise NotGranted(f"{subject}: {REVOKED}")
-        if subject.kind == SITE and layout.count >= 0 and subject.name not in layout.roster:
+        if subject.kind == SITE and subject.name not in layout.roster:
             self.count(subject, CONNECT)
             raise NotGranted(f"{subject}: the site is not, or no longer, of this cluster")
         if not self.grants.allows_some(subject):
@@ -114,8 +115,9 @@ class Permits:
     def count(self, subject: ClientSubject, act: str) -> None:
         """Count a refusal."""
         key = (str(subject), act)
-        if key in self.refused or len(self.refused) < MOST_COUNTED:
-            self.refused[key] += 1
+        if key not in self.refused and len(self.refused) >= MOST_COUNTED:
+            key = (OTHERS, act)
+        self.refused[key] += 1
 
     def look(self, waiting: Iterable[tuple[Site, Group]]) -> None:
         """Messages of these sites to these groups are not taken here. A site that is found so again

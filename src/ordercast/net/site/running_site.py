@@ -131,7 +131,7 @@ class RunningSite:
             self.core, self.sender, self._give_ticket, self._doubts, self.outcomes
         )
         self.ids = IdSender(
-            self.core, self.sender, self.producing.ticket, self._doubts, self.outcomes
+            self.core, self.sender, self.producing.granted_ticket, self._doubts, self.outcomes
         )
         self.outside = OutsideMarks(self.core, self._send)
         self.repeats = RepeatSender(

@@ -13,7 +13,7 @@ from time import time_ns
 from ordercast.core.batches import NO_EXTRAS, PER_MESSAGE, Extras, as_bytes, extras_of
 from ordercast.core.epochs.admission import BATCH_BYTES, PlaceInLine, RequestName
 from ordercast.core.epochs.member import Member
-from ordercast.model.arguments import plain, require_names
+from ordercast.model.arguments import one_or_many, plain, require_names, require_payloads
 from ordercast.model.errors import ConfigError, Error, NotInMajority, WindowFull
 from ordercast.model.grants import EVERY, SEND, ClientSubject
 from ordercast.model.groups import Group, Site
@@ -101,7 +101,7 @@ class SiteSender:
         payloads: Sequence[bytes],
         headers: BatchHeaders = None,
     ) -> Receipt:
-        batch = list(payloads)
+        batch = require_payloads(payloads)
         if type(group) is not str and type(group := plain(group)) is not str:
             return await self._multicast_union(group, batch, headers)
         return await self.send_batch(group, batch, extras_of(headers, len(batch)))
@@ -112,7 +112,7 @@ class SiteSender:
         payload: bytes | Sequence[bytes],
         headers: Headers = None,
     ) -> Receipt:
-        batch = list(payload) if isinstance(payload, (list, tuple)) else [as_bytes(payload)]
+        batch = one_or_many(payload)
         listed = require_names(sites, "sites")
         return await self.send_listed(listed, batch, extras_of(headers, len(batch)))
 
@@ -192,6 +192,10 @@ class SiteSender:
         `EVERY`: to listed sites."""
         if self._closed is not None or self._presence.hopeless:
             self._require_hope()
+        self.require_granted(group, subject)
+
+    def require_granted(self, group: Group, subject: ClientSubject | None = None) -> None:
+        """Raises NotGranted unless the subject may send to the group. `EVERY`: to listed sites."""
         self._permits.require(subject or self._permits.own, SEND, group)
 
     def _require_hope(self) -> None:
@@ -248,7 +252,7 @@ class SiteSender:
             while True:
                 granted = self._line[in_line] = loop.create_future()
                 await granted
-                self._permits.require(subject or self._permits.own, SEND, group)
+                self.require_granted(group, subject)
                 if seq := reserve(in_line=in_line):
                     return seq
         finally:

@@ -80,6 +80,7 @@ def status_of(site: RunningSite) -> dict[str, Any]:
         "queues": _queues(core),
         "links": [asdict(link) for link in site.transport.links()],
         "relayed": asdict(site.transport.relayed()),
+        "link_troubles": dict(sorted(site.transport.refusals.items())),
         "dissemination": _dissemination(site),
         "certificate_ends_s": _certificate_ends(site),
         "store": {

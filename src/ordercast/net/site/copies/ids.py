@@ -27,8 +27,9 @@ from ordercast.net.site.copies.outcomes import Outcomes
 from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.sender import SiteSender
 
-TicketGiver = Callable[[str, Group, str], Awaitable[int]]
-"""Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
+TicketGiver = Callable[[str, Group, str, ClientSubject | None], Awaitable[int]]
+"""Of whom, at which group, the feature that it needs, and who sends
+(`ProducerSender.granted_ticket`)."""
 
 
 FRESH_S = 0.05  # how long a member's answer is used for marks
@@ -84,13 +85,13 @@ class IdSender:
         self._rooms: dict[Group, _Room] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
 
-    async def mark(self, group: Group) -> int:
+    async def mark(self, group: Group, subject: ClientSubject | None = None) -> int:
         """The mark of the group's ids now. The first call for a group opens its window. Raises
-        UnknownGroup, ConfigError (this site is no member and cannot ask one, or too many groups
-        remember ids), NotInMajority, or Error (the site is closed)."""
+        UnknownGroup, NotGranted, ConfigError (this site is no member and cannot ask one, or too
+        many groups remember ids), NotInMajority, or Error (the site is closed)."""
         require_id(group, "any id", None)
         self._members(group)
-        ticket = await self._ticket(ID_WINDOW, group, FEATURE)
+        ticket = await self._ticket(ID_WINDOW, group, FEATURE, subject)
         return await self._mark(group, ticket, _Room())
 
     async def send(
@@ -109,7 +110,7 @@ class IdSender:
         client = by_id(str(subject or ClientSubject("site", self._core.name)), chosen)
         room = self._room(group)
         async with room.in_turn:  # none overtakes another one
-            ticket = await self._ticket(ID_WINDOW, group, FEATURE)
+            ticket = await self._ticket(ID_WINDOW, group, FEATURE, subject)
             await room.enter()
             try:
                 mark = await self._mark(group, ticket, room)

@@ -75,7 +75,7 @@ class ProducerSender:
             async with self._in_turn:
                 if self._failures[pair] != before:
                     raise Error(f"a message of producer {producer!r} before it was not sent")
-                ticket = await self.ticket(producer, group)
+                ticket = await self.granted_ticket(producer, group, PRODUCERS, subject)
                 request = (producer_id(ticket), number)
                 receipt = await self._sender.send_batch(group, batch, extras, request, subject)
         except BaseException:  # cancelled, too: what waits behind it must not overtake it
@@ -115,6 +115,17 @@ class ProducerSender:
             was_told,
         )
         return self._doubts.follow(receipt, was_told, error, ask if outcomes.is_open else None)
+
+    async def granted_ticket(
+        self, producer: str, group: Group, feature: str, subject: ClientSubject | None
+    ) -> int:
+        """As `ticket`, for a subject that sends: it needs the grant."""
+        self._sender.require_granted(group, subject)
+        try:
+            return await self.ticket(producer, group, feature)
+        except ConfigError:
+            self._sender.require_granted(group, subject)  # it may be gone since it was asked for
+            raise
 
     async def ticket(
         self,
