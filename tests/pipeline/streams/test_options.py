@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.streams.format import OrdercastFormat
 from ordercast.pipeline.streams.offsets import Offset
 from ordercast.pipeline.streams.options import query_options, sink_options, source_options
 
@@ -58,8 +59,11 @@ def test_a_mistake_in_an_option_of_the_source_is_one_line(
 
 
 def test_a_stream_has_no_end() -> None:
-    with pytest.raises(ConfigError, match=r"endingOffsets: is for spark\.read"):
-        query_options({"history": "h", "endingoffsets": "latest"})
+    given = {"history": "h", "endingoffsets": "latest"}
+    for begin in (query_options, lambda options: OrdercastFormat(options).streamReader(None)):
+        with pytest.raises(ConfigError, match=r"endingOffsets: is for spark\.read"):
+            begin(given)
+    assert OrdercastFormat(given).reader(None).options == source_options(given)
     assert query_options({"history": "h"}) == source_options({"history": "h"})
 
 
