@@ -397,6 +397,31 @@ async def test_a_reader_that_others_have_made_again_is_another_one(tmp_path: Pat
 
 
 @in_loop
+async def test_a_query_that_goes_on_with_more_groups_than_its_reader_has_is_refused(
+    tmp_path: Path,
+) -> None:
+    """The reader would give none of their messages, and the query would pass them over."""
+    async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:
+        await send(client, "a1", "b1")
+        before = Query(stream(**local(sites, sites="a", subscribe="alpha")))
+        await eventually(before, 1)
+        await before.stop()
+        await send(client, "b2", "a2")
+        for groups in ("beta", "alpha,beta", "*"):
+            wrong = Query(stream(**local(sites, sites="a", subscribe=groups)), before.start)
+            with pytest.raises(
+                ConfigError, match=r"subscribe: reader 'spark' of site a .* alpha al"
+            ):
+                await wrong.batch()
+            await wrong.stop()
+        await client.open_reader("all", "*")
+        options = local(sites, sites="a", subscribe="beta", readerName="all")
+        fewer = Query(stream(**options), before.start)
+        assert await eventually(fewer, 1) == [("a", 3, "b2")]
+        await fewer.stop()
+
+
+@in_loop
 async def test_what_was_shed_is_told_to_a_batch_and_read_by_a_query(tmp_path: Path) -> None:
     groups = {"alpha": ["a"], "beta": ["a"]}
     limits = {"unread_messages": 3}

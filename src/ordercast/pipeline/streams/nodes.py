@@ -231,6 +231,7 @@ class NodesFeed:
             if in_query:  # a site that is new to the query
                 await self._reader_at(client)
             return end
+        self._require_groups_of_reader(site, status)
         why = self._lost(site, start, status)
         if why is None:
             taken_back = rolled.annul(start)
@@ -241,6 +242,17 @@ class NodesFeed:
         self._made.pop(site, None)
         # An end below the start says that positions began anew.
         return Offset(end.attempt, min(end.position, max(0, start.position - 1)))
+
+    def _require_groups_of_reader(self, site: Site, status: Mapping[str, Any]) -> None:
+        """A reader gives no other groups than those that it was made for."""
+        options = self._options
+        told = status["readers"].get(options.reader, {"groups": "*"})["groups"]
+        if told == "*" or set(options.groups or ("*",)) <= set(told):
+            return
+        raise ConfigError(
+            f"subscribe: reader {options.reader!r} of site {site} was made for {', '.join(told)}"
+            " alone: subscribe to no others, or begin a query with a new readerName and checkpoint"
+        )
 
     def _lost(self, site: Site, start: Offset, status: Mapping[str, Any]) -> str | None:
         """Why the site cannot go on behind `start`. None: it can, perhaps later."""
