@@ -30,7 +30,8 @@ from ordercast.model.version import __version__
 
 if TYPE_CHECKING:
     from ordercast.net.client import blocking
-    from ordercast.net.client.client import Away, Client, NotFlushed, connect
+    from ordercast.net.client.calls import Away
+    from ordercast.net.client.client import Client, NotFlushed, connect
     from ordercast.net.local import LocalCluster, local_cluster
     from ordercast.net.replica.replica import Replica
     from ordercast.net.site.node import Node
@@ -73,7 +74,7 @@ __all__ = [
 ]
 
 _PLACES = {  # in `ordercast.net`
-    "Away": "client.client",
+    "Away": "client.calls",
     "Client": "client.client",
     "EpochOpened": "site.stream",
     "Gap": "site.stream",

@@ -8,6 +8,7 @@ import pytest
 
 from ordercast.core.engine import Engine
 from ordercast.core.outbox import Checkpoint, Record, StageReached
+from ordercast.core.stability.registry import TRACKERS
 from ordercast.core.structure import Structure
 from ordercast.forest.forest import Forest
 from ordercast.model.errors import ConfigError, WindowFull
@@ -170,6 +171,41 @@ def test_a_restarted_primary_that_is_no_member_learns_again_what_is_final(level:
     network.run(5000)
     assert network.stages("o") == ["accepted", "ordered", "stable"]
     assert network.sites["p"].retention.held() == 0
+
+
+OUTSIDE = tree({"g": "ac"}, {"a": None, "c": "a", "o": None}, {"g": "a"})
+
+
+@pytest.mark.parametrize("tracker", TRACKERS)
+def test_a_restarted_site_whose_first_frames_are_lost_asks_again_when_it_hears_a_peer(
+    tracker: str,
+) -> None:
+    """To a site that starts, the first frame of any peer looks as if the peer had restarted, too.
+    Here it is an old acknowledgement. It ended the message that was to be sent again, so nothing
+    was left that told the peer of the restart, and the peer told nothing again."""
+    network = Network(OUTSIDE, Options(stability=tracker, on_failure="wait"))
+    old: list[Frame] = []
+
+    def note(source: str, peer: str, frame: Frame) -> bool:
+        if (source, peer) == ("a", "o") and isinstance(frame, Ack):
+            old.append(frame)
+        return False
+
+    network.crash("a")  # so that its boot is not the one that a new link expects
+    network.start("a")
+    network.drop = note
+    network.submit("o", "g", b"x")
+    network.run(5_000)
+    assert network.stages("o") == ["accepted", "ordered", "stable"]
+    network.crash("o")
+    network.drop = lambda source, *_: source == "o"
+    network.start("o")
+    network.sites["o"].receive(network.now, "a", old[0])
+    network.drop = lambda *_: False
+    network.drain("o")
+    network.run(5_000)
+    assert network.stages("o")[3:] == ["ordered", "stable"]
+    assert network.sites["o"].quiet()
 
 
 CAUSAL = tree(

@@ -3,6 +3,7 @@
 import pytest
 
 from ordercast.core.engine import Engine
+from ordercast.core.observation import observations
 from ordercast.core.outbox import Accepted, EngineBox, StageReached
 from ordercast.core.structure import Structure
 from ordercast.forest.greedy import build_greedy
@@ -210,7 +211,7 @@ def test_a_child_that_does_not_answer_fills_bounded_queues_and_stops_the_origin(
         cluster.drain("j")
         cluster.run(4)
         for site in cluster.sites.values():
-            assert all(value <= limit for _, value, limit in site.observations())
+            assert all(value <= limit for _, value, limit in observations(site))
     assert accepted == 60
     assert len(cluster.delivered["e"]) == 16  # what e may hold for f
     assert len(cluster.delivered["d"]) == 16 + 8  # and d, of submissions, for e

@@ -27,6 +27,7 @@ from ordercast.net.store.formats import STEPS, newest_format
 from ordercast.net.store.store import Store
 from ordercast.wire.codec import CODECS, VERSION, WireFrame
 from ordercast.wire.dissemination import decode_many
+from support.harness.commands import with_support
 from support.harness.loops import in_loop
 from support.programs import killed_migration
 from support.programs.golden import ALL, GROUPS, plain, verdict_of
@@ -243,7 +244,9 @@ def test_a_kill_at_any_line_of_a_migration_leaves_the_old_store_or_the_new_one(
     (work := tmp_path / "work").mkdir()
     Store.open(store, cluster="local", site="a", durability="os").close_sync()  # the newest format
     command = [sys.executable, str(PROGRAM), str(store), str(work)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=with_support(), timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     left = [line.split()[1] for line in done.stdout.splitlines()]
     assert left == sorted(left, reverse=True)  # old, old, … new, new

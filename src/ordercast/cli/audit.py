@@ -8,7 +8,7 @@ from typing import Any
 
 from ordercast.cli.audit_follow import follow_arguments, require_follow, run_follow
 from ordercast.cli.colours import BAD_WORDS, GOOD_WORDS, coloured, verdict_words
-from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json, reason
+from ordercast.cli.command import GOOD, INCOMPLETE, UsageError, one_of, print_json
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.cli.spark_options import (
     SPARK_OPTIONS,
@@ -16,6 +16,7 @@ from ordercast.cli.spark_options import (
     session_options,
     spark_arguments,
 )
+from ordercast.model.errors import reason
 from ordercast.model.verb_options import flag_of
 from ordercast.sim.trace.exports import require_writable
 

@@ -136,8 +136,7 @@ def _in_process(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
 @contextmanager
 def _of_cluster(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
     """The stores are appended to a lake: in the checkpoint, or for as long as this runs."""
-    from ordercast.pipeline.following.cluster import follow_stores
-    from ordercast.pipeline.following.in_process import EVERY_S
+    from ordercast.pipeline.following.in_process import EVERY_S, follow_folder
 
     if args.history is None:
         place = destination(args, None, "audit")
@@ -147,7 +146,7 @@ def _of_cluster(args: argparse.Namespace) -> Iterator[Iterable["LiveVerdict"]]:
     with tempfile.TemporaryDirectory(prefix="ordercast-follow-") as scratch:
         kept = None if args.checkpoint is None else Path(args.checkpoint)
         lake = (Path(scratch) if kept is None else kept) / "lake"
-        yield follow_stores(
+        yield follow_folder(
             lake,
             _look(place, lake),
             checkpoint=None if kept is None else kept / "state",

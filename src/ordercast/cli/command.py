@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ordercast.companion import CODE
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, reason
 from ordercast.model.names import nearest
 from ordercast.model.verb_options import Flag, Names, VerbOption, WholeNumber, Word
 from ordercast.model.version import __version__
@@ -270,7 +270,3 @@ def reason_and_file(error: OSError) -> str:
     """`FILE: permission denied`, as far as the system names the file."""
     files = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
     return ": ".join([*files, reason(error)])
-
-
-def reason(error: OSError) -> str:
-    return (error.strerror or str(error) or "no answer in time").lower()

@@ -24,7 +24,6 @@ from ordercast.cli.command import (
     UsageError,
     complain,
     print_json,
-    reason,
     whole_number,
 )
 from ordercast.cli.demo_cluster import (
@@ -40,7 +39,7 @@ from ordercast.cli.demo_stream import INTRODUCTION as STREAMED
 from ordercast.cli.demo_stream import DemoStream, StreamedDemo, streaming
 from ordercast.cli.progress_line import ProgressLine
 from ordercast.history.writer import write_history
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, reason
 from ordercast.model.groups import GroupTable
 from ordercast.net.export.history import Exported, collect
 from ordercast.plan.advice import Plan, advise

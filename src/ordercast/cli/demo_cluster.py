@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ordercast.cli.command import UsageError, reason
+from ordercast.cli.command import UsageError
 from ordercast.cli.demo_stream import LAKE, STREAM
-from ordercast.model.errors import Error
+from ordercast.model.errors import Error, reason
 from ordercast.model.groups import Group, Site
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ordercast.cli.command import GOOD, UsageError, print_json, reason
-from ordercast.model.errors import ConfigError
+from ordercast.cli.command import GOOD, UsageError, print_json
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.names import require_name
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from ordercast.core import states
 from ordercast.core.flow import Flow
 from ordercast.core.gate import Gate
 from ordercast.core.link import Link, LinkAlarms, Outgoing, Sends
-from ordercast.core.observation import Observation, observations
 from ordercast.core.order.interface import CLOSING, DirectOrdering
 from ordercast.core.order.registry import protocol_named
 from ordercast.core.outbox import (
@@ -250,6 +249,10 @@ class Engine:
         self.ordering.restarted(link.peer)
         self.stability.restarted(link.peer)
         self._tell_settled(link.peer, self.retention.final_seqs(link.peer))
+        if link.lost and not link.outgoing[CONTROL].last:
+            # Perhaps this site has started itself, and has not heard the peer since. The peer tells
+            # all again when it hears of that, and nothing else may be left to tell it.
+            self.send(link.peer, CONTROL, DurableCounts(()))
         link.lost = ()
         return True
 
@@ -795,6 +798,3 @@ class Engine:
                 link.idle(restless) for peer, link in self.links.items() if peer not in apart_from
             )
         )
-
-    def observations(self) -> list[Observation]:
-        return observations(self)

@@ -7,7 +7,6 @@ first (docs/history.md has the argument). A lock keeps out a second writer.
 
 import datetime
 import fcntl
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from ordercast.history.stream import TableStream
 from ordercast.history.tables import TABLES
 from ordercast.history.writer import META_FILE, encode_meta
 from ordercast.model.errors import ConfigError
+from ordercast.whole_files import sync, write_file
 
 DAY_OF = {"deliveries": "delivered_ns", "sent": "sent_ns", "events": "at_ns"}
 """By which time the rows of a table lie in folders of days. The other tables are small."""
@@ -77,7 +77,7 @@ class LakeWriter:
     def decide(self, decided: NextLake) -> None:
         """Make it so. The staged files are complete."""
         for name in decided.added:
-            _sync(self.staged(name))
+            sync(self.staged(name))
         _write(self.folder / _NEXT, msgspec.msgpack.encode(decided))
         self.finish()
 
@@ -281,23 +281,10 @@ def _move(source: Path, place: Path) -> None:
     """Done already, if the source is gone."""
     if source.exists():
         source.replace(place)
-        _sync(place.parent)
+        sync(place.parent)
 
 
 def _write(path: Path, data: bytes) -> None:
     """A file that is whole or as before, also after a power cut."""
-    temporary = path.with_name(f"{path.name if path.name[0] == '.' else '.' + path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    hidden = path.name if path.name.startswith(".") else f".{path.name}"
+    write_file(path, data, draft=path.with_name(f"{hidden}.tmp"), durable=True)

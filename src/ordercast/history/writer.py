@@ -17,6 +17,7 @@ from ordercast.history.rows import History, Meta, Row
 from ordercast.history.schema import arrow, arrow_schema, parquet
 from ordercast.history.tables import TABLES, Table
 from ordercast.model.errors import ConfigError
+from ordercast.whole_files import drafted
 
 META_FILE = "meta.json"
 _PART = "part-00000.parquet"
@@ -51,10 +52,14 @@ def built(folder: Path, replace: bool) -> Iterator[Path]:
 
 
 def write_table(table: Table, rows: Sequence[Row], path: Path) -> None:
-    """One Parquet file, sorted, under a temporary name until it is whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    parquet().write_table(_arrow_table(table, rows), temporary, compression="zstd")
-    temporary.replace(path)
+    """One Parquet file, sorted."""
+    write_parquet(path, _arrow_table(table, rows))
+
+
+def write_parquet(path: Path, table: Any) -> None:
+    """A table of Arrow as one file, which is whole or as before."""
+    with drafted(path) as draft:
+        parquet().write_table(table, draft, compression="zstd")
 
 
 def _arrow_table(table: Table, rows: Sequence[Row]) -> Any:

@@ -66,3 +66,8 @@ class FrameError(Error):
 class PeerMistake(Error):
     """A frame that keeps the rules of the wire and contradicts what this site knows of its sender.
     It is raised before anything has changed."""
+
+
+def reason(error: OSError) -> str:
+    """What the system says, as the end of one of our lines."""
+    return (error.strerror or str(error) or "no answer in time").lower()

@@ -19,12 +19,12 @@ import re
 import shlex
 import sys
 import tarfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
+from ordercast.whole_files import drafted
 
 PYTHON = "spark.pyspark.python"
 ARCHIVES = "spark.archives"
@@ -146,20 +146,17 @@ def _kept(kind: str, about: list[str], fill: "Callable[[tarfile.TarFile], None]"
     if target.exists():
         os.utime(target)
         return target
-    draft = folder / f".{target.name}.{os.getpid()}.{threading.get_ident()}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (
+            drafted(target) as draft,
             draft.open("wb") as raw,
             gzip.GzipFile("", "wb", _FAST, raw, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w|") as archive,
         ):
             fill(archive)
-        draft.replace(target)
     except OSError as error:
-        raise ConfigError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
-    finally:
-        draft.unlink(missing_ok=True)
+        raise ConfigError(f"{folder}: {reason(error)}") from None
     others = sorted(folder.glob(f"executors-{kind}-*.tar.gz"), key=lambda p: p.stat().st_mtime)
     for old in others[:-_KEPT]:
         old.unlink(missing_ok=True)

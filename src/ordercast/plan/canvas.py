@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
+from ordercast.whole_files import drafted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,14 +71,13 @@ def style() -> Iterator[None]:
 
 
 def save(figure: "Figure", path: str, pixels_per_inch: int = 110) -> None:
-    """Write beside the target and rename, so that nobody finds half a picture."""
+    """Nobody finds half a picture."""
     target = Path(path)
     ending = target.suffix.lower()
     draft = target.with_name(f".ordercast-{os.getpid()}{ending}")
+    metadata = dict.fromkeys(_NOTHING_SAID[ending])
     try:
-        figure.savefig(draft, dpi=pixels_per_inch, metadata=dict.fromkeys(_NOTHING_SAID[ending]))
-        draft.replace(target)
+        with drafted(target, draft=draft):  # its ending says the format
+            figure.savefig(draft, dpi=pixels_per_inch, metadata=metadata)
     except OSError as error:
-        raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    finally:
-        draft.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: {reason(error)}") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.net.cluster.addresses import is_loopback
 from ordercast.web.access import Access
 
@@ -47,7 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
         found.listen(128)  # clients that come before the server runs wait
     except OSError as error:
         found.close()
-        told = (error.strerror or str(error)).lower()
+        told = reason(error)
         raise ConfigError(f"--host {host} --port {port}: {told}") from None
     return found
 

@@ -13,6 +13,7 @@ from ordercast.model.epochs import AddGroup, RemoveGroup
 from ordercast.model.errors import ConfigError, Error, UnknownGroup, WindowFull
 from ordercast.net.site.running_site import RunningSite
 from support.clusters.processes import write_cluster
+from support.harness.loops import in_loop
 
 ONE = {"alpha": ["a"]}
 
@@ -163,6 +164,12 @@ def test_the_window_is_full_for_scripts_too(
         Error, match=r"closed before all was flushed: .* 2 to alpha; they may be lost"
     ):
         fill()
+
+
+@in_loop
+async def test_a_notebook_whose_own_loop_runs_opens_and_closes_a_node(tmp_path: Path) -> None:
+    with blocking.open(cluster_file(tmp_path), "a", dir=tmp_path) as node:
+        node.multicast("alpha", b"1").stable()
 
 
 def test_what_outlives_the_block_is_told_that_the_node_is_closed(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from ordercast.model.errors import (
     WindowFull,
 )
 from ordercast.model.messages import DeliveredBatch
-from ordercast.net.client.client import Away, NotFlushed, connect
+from ordercast.net.client.calls import Away
+from ordercast.net.client.client import NotFlushed, connect
 from ordercast.net.cluster.sockets import socket_path
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of

@@ -12,7 +12,8 @@ from ordercast.model.epochs import AddGroup, AddProducer, Grant, JoinGroup
 from ordercast.model.errors import ConfigError, Error, NotGranted
 from ordercast.model.grants import CLIENT, ClientSubject
 from ordercast.model.messages import Delivery
-from ordercast.net.client.client import Away, Client, connect
+from ordercast.net.client.calls import Away
+from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster.certificates import (
     add_client_certificates,
     fingerprint_of,

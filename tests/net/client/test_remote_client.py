@@ -12,7 +12,8 @@ import pytest
 import ordercast
 from ordercast.model.epochs import JoinGroup, LeaveGroup, UseProtocol
 from ordercast.model.errors import ConfigError, NotGranted
-from ordercast.net.client.client import Away, Client, connect
+from ordercast.net.client.calls import Away
+from ordercast.net.client.client import Client, connect
 from ordercast.net.cluster.certificates import (
     add_client_certificates,
     make_client_certificate,

@@ -11,7 +11,8 @@ import pytest
 
 import ordercast
 from ordercast.model.errors import ConfigError
-from ordercast.net.client.client import Away, Client, connect
+from ordercast.net.client.calls import Away
+from ordercast.net.client.client import Client, connect
 from ordercast.net.site.copies.repeats import RepeatSender
 from ordercast.net.site.node import site_of
 from support.clusters.served import Served, served

@@ -17,13 +17,11 @@ from support.harness.loops import in_loop
 
 
 async def begin(client: Client) -> None:
-    number = client._next_id()
-    await client._ask(number, CopyRequest(number))
+    await client._ask(CopyRequest)
 
 
 async def piece(client: Client, offset: int) -> bytes:
-    number = client._next_id()
-    return await client._ask(number, CopyPiece(number, offset))
+    return await client._ask(CopyPiece, offset)
 
 
 async def ask_for_too_much(running: Served, client: Client) -> None:

@@ -5,14 +5,16 @@ import shutil
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ordercast.model.errors import ConfigError, Error, StoreCorrupt
-from ordercast.net.store import writer
+from ordercast.net.store import wal, writer
 from ordercast.net.store.box import StoreBox
 from ordercast.net.store.file import PAGE_BYTES
 from ordercast.net.store.store import Store
+from ordercast.net.store.wal import require_whole
 from support.stores.records import (
     accepted,
     as_nobody,
@@ -135,6 +137,32 @@ def test_commits_within_a_log_that_was_made_longer_are_found_and_its_zeros_are_i
         assert found == [*range(1, COMMITS)]
         found = torn.opened(flipped(data, HEADER + 2_000), tmp_path / "first.db")
         assert "frame 1 is damaged" in str(found)
+
+
+def test_a_frame_that_is_being_written_at_the_first_look_is_no_damage(
+    torn: Torn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "busy.db"
+    log = tmp_path / "busy.db-wal"
+    written = torn.sizes[-3]
+
+    def meanwhile(look: Any) -> Any:
+        """The site writes the rest of the log between the two halves of a look."""
+
+        def looking(*given: Any) -> Any:
+            found = look(*given)
+            log.write_bytes(torn.log)
+            return found
+
+        return looking
+
+    log.write_bytes(torn.log[:written] + bytes(len(torn.log) - written))
+    monkeypatch.setattr(wal, "_first_bad", meanwhile(wal._first_bad))
+    require_whole(path)
+    log.write_bytes(flipped(torn.log, HEADER + 100))
+    monkeypatch.undo()
+    with pytest.raises(StoreCorrupt, match="frame 1 is damaged"):
+        require_whole(path)
 
 
 def flipped(data: bytes, at: int) -> bytes:

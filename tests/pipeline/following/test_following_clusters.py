@@ -8,7 +8,7 @@ import pytest
 
 from ordercast.cli import main
 from ordercast.net.export.lake_export import append
-from ordercast.pipeline.following.cluster import follow_stores
+from ordercast.pipeline.following.in_process import follow_folder
 from support.stores.exporting import Cluster
 
 FILE = """[cluster]
@@ -65,11 +65,11 @@ def test_what_is_killed_between_lake_and_checkpoint_is_judged_by_the_next(tmp_pa
     given: dict[str, Any] = {"checkpoint": tmp_path / "kept", "every_s": 0.0}
     for rounds in range(1, 5):
         cluster.some(1)
-        following = follow_stores(*places, **given)
+        following = follow_folder(*places, **given)
         verdict = next(following)  # and then it is gone
         assert verdict.report["rows"] in range(0, 24 * rounds + 1, 24)
     cluster.close()
-    last = list(follow_stores(*places, once=True, **given))[-1]
+    last = list(follow_folder(*places, once=True, **given))[-1]
     assert (last.report["rows"], last.ok) == (96, True)
 
 

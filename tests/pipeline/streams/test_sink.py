@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from ordercast import Delivery, TooLarge, UnknownGroup
+from ordercast import Delivery, TooLarge, UnknownGroup, whole_files
 from ordercast.model.errors import ConfigError, Error
 from ordercast.pipeline.streams import sending, sink
 from ordercast.pipeline.streams import staging as staging_module
@@ -66,8 +66,8 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack changes the size of chunks; here it is put back. No machine fails here, so files
     need not be forced to disk: that takes most of the time."""
     monkeypatch.setattr(sending, "chunk_rows", 1_000)
-    monkeypatch.setattr(staging_module, "_force", lambda file: file.flush())
-    monkeypatch.setattr(staging_module, "_force_folder", lambda _: None)
+    monkeypatch.setattr(staging_module, "sync", lambda _: None)
+    monkeypatch.setattr(whole_files, "sync", lambda _: None)
 
 
 @in_loop

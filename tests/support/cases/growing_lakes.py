@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ordercast import whole_files
 from ordercast.check.report import check_history
 from ordercast.history import delta_tables, lake_writer
 from ordercast.history.lake_compaction import compact_lake
@@ -22,7 +23,9 @@ from ordercast.net.export.lake_export import append
 from support.stores.records import flush
 from support.worlds.stored_members import KEEP_ALL, StoredMembers, stored
 
-STEPS = ("_write", "_move", "_sync")
+STEPS = (
+    (lake_writer, "_write"), (lake_writer, "_move"), (lake_writer, "sync"), (whole_files, "sync"),
+)  # fmt: skip
 ANOTHER_STORE = "is another store of site"
 
 
@@ -45,16 +48,16 @@ def killed_after(steps: int) -> Iterator[None]:
 
         return step
 
-    kept = {name: getattr(lake_writer, name) for name in STEPS}
+    kept = [(module, name, getattr(module, name)) for module, name in STEPS]
     appending = delta_tables.append_files
     try:
-        for name, real in kept.items():
-            setattr(lake_writer, name, dying(real))
+        for module, name, real in kept:
+            setattr(module, name, dying(real))
         delta_tables.append_files = dying(appending)
         yield
     finally:
-        for name, real in kept.items():
-            setattr(lake_writer, name, real)
+        for module, name, real in kept:
+            setattr(module, name, real)
         delta_tables.append_files = appending
 
 

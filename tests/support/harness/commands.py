@@ -21,10 +21,15 @@ def needed(name: str) -> str:
     return found
 
 
+def with_support() -> dict[str, str]:
+    """The environment of a program that imports the support modules."""
+    paths = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def under_hash_seeds(*arguments: str) -> list[str]:
     """What Python prints with these arguments, once under each of two hash seeds."""
-    paths = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    env = with_support()
     return [
         subprocess.run(
             [sys.executable, *arguments],

@@ -217,7 +217,7 @@ SHORT = {
     "two sites, the root is cut off, safe": 2_847,
     "two sites, the root is cut off, agreed": 2_659,
     "two sites, both crash, at once, safe": 649,
-    "two sites, both crash, at once, agreed": 576,
+    "two sites, both crash, at once, agreed": 594,
     "two sites, a crash and a lost store, at once, safe": 899,
     "two sites, a crash and a lost store, at once, agreed": 809,
     "two sites, a crash and a cut link, at once, safe": 542,

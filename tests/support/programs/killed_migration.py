@@ -4,18 +4,19 @@
 had run, and what it left: `old` or `new`. The last one is not killed.
 """
 
-import os
 import shutil
-import signal
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
+from ordercast import whole_files
 from ordercast.net.store import formats
 from ordercast.net.store.formats import STEPS, newest_format
 from ordercast.net.store.store import Store
+from support.harness.kills import in_child, killed_after
+
+FILES = (formats.__file__, whole_files.__file__, __file__)
 
 
 def first(db: sqlite3.Connection) -> None:
@@ -28,41 +29,12 @@ def second(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE requests ADD COLUMN colour TEXT")
 
 
-def killed_after(lines: int) -> Any:
-    """A trace function that kills the process before it runs one line more."""
-    left = lines
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        if frame.f_code.co_filename not in (formats.__file__, __file__):
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    return trace
-
-
-def in_child(work: Any) -> bool:
-    """Whether it came to its end."""
-    child = os.fork()
-    if child == 0:
-        work()
-        os._exit(0)
-    return os.waitpid(child, 0)[1] == 0
-
-
 def opened(path: Path) -> Store:
     return Store.open(path, cluster="local", site="a", durability="os", call=lambda call: call())
 
 
-def migrate(path: Path, lines: int) -> None:
-    sys.settrace(killed_after(lines))
-    store = opened(path)
-    sys.settrace(None)
-    store.close_sync()
+def migrate(path: Path) -> None:
+    opened(path).close_sync()
 
 
 def look(path: Path, versions: tuple[int, int]) -> str:
@@ -99,9 +71,9 @@ def main(source: Path, folder: Path) -> None:
         path = folder / str(lines) / "a.db"
         path.parent.mkdir()
         shutil.copyfile(source, path)
-        whole = in_child(lambda path=path, lines=lines: migrate(path, lines))
+        whole = killed_after(lines, FILES, partial(migrate, path))
         print(lines, look(path, versions), flush=True)
-        assert in_child(lambda path=path: read_on(path)), f"cannot go on after {lines} lines"
+        assert in_child(partial(read_on, path)), f"cannot go on after {lines} lines"
         assert look(path, versions) == "new"
         if whole:
             return

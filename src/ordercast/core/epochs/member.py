@@ -48,7 +48,7 @@ from ordercast.core.epochs.streams.tickets import require_ticket
 from ordercast.core.epochs.voters_log import Appendix, Ballot, VoterRecord
 from ordercast.core.epochs.window import Window
 from ordercast.core.epochs.wishes import Wishes
-from ordercast.core.observation import Observation
+from ordercast.core.observation import Observation, observations
 from ordercast.core.outbox import (
     Accepted,
     Checkpoint,
@@ -731,7 +731,7 @@ class Member:
     # --- for judges and operators -----------------------------------------------------------------
 
     def observations(self) -> list[Observation]:
-        inside = [seen for engine in self.engines.values() for seen in engine.observations()]
+        inside = [seen for engine in self.engines.values() for seen in observations(engine)]
         return [("early frames", len(self._early), _MOST_EARLY), *inside]
 
     def quiet(self, apart_from: Sequence[Site] = ()) -> bool:

@@ -5,18 +5,16 @@ with ordercast.blocking.connect("cluster.toml", site="a") as node:
     for item in node.deliveries(): ...
 """
 
-import asyncio
-import threading
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import Error
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.net.client import client
+from ordercast.net.client.loop_thread import LoopThread
 from ordercast.net.cluster.config import Cluster
 from ordercast.net.site.changes import ClusterChanges
 from ordercast.net.site.node import Node
@@ -62,51 +60,10 @@ class _AsyncNode(Protocol):
     async def status(self) -> dict[str, Any]: ...
 
 
-class _Thread:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="ordercast", daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there and wait; an interrupt here cancels it there."""
-        if self.closed:
-            work.close()
-            raise Error("the node is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        self.call(_end_others())
-        self.closed = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join()
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        self.loop.close()
-
-
-async def _end_others() -> None:
-    """End the calls of other threads that still wait; most have failed already."""
-    for _ in range(10):
-        await asyncio.sleep(0)
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
-
 class BlockingReceipt:
     """As `Receipt`: how far one message has come."""
 
-    def __init__(self, thread: _Thread, receipt: Receipt) -> None:
+    def __init__(self, thread: LoopThread, receipt: Receipt) -> None:
         self._thread = thread
         self._receipt = receipt
         self.group = receipt.group
@@ -128,7 +85,7 @@ class BlockingReceipt:
 class BlockingNode(ClusterChanges[None]):
     """Every call returns when it is done; `deliveries` blocks until there is one."""
 
-    def __init__(self, thread: _Thread, node: Any) -> None:
+    def __init__(self, thread: LoopThread, node: Any) -> None:
         self.site = node.site
         self._thread = thread
         self._node: _AsyncNode = node
@@ -278,7 +235,7 @@ class BlockingNode(ClusterChanges[None]):
 
 @contextmanager
 def _running(opening: "AbstractAsyncContextManager[Any]") -> Iterator[BlockingNode]:
-    thread = _Thread()
+    thread = LoopThread()
     try:
         node = thread.call(_enter(opening))
         try:

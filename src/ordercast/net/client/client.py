@@ -8,16 +8,16 @@ the same numbers (so nothing is sent twice), and goes on reading at the next pos
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Concatenate, overload
 
 import msgspec
 
 from ordercast.model.arguments import require_id, require_number, require_producer
 from ordercast.model.epochs import Edit
-from ordercast.model.errors import ConfigError, Error, Forgotten, NotGranted
+from ordercast.model.errors import ConfigError, Error, Forgotten
 from ordercast.model.groups import Group, Site
 from ordercast.model.headers import BatchHeaders, Headers
 from ordercast.model.messages import CLIENT_BYTES, STAGES, in_generation
@@ -36,8 +36,6 @@ from ordercast.net.admin.frames import (
     IdMarkRequest,
     Opened,
     RangeEnd,
-    ReaderRemoval,
-    ReaderReset,
     Rejected,
     Rolled,
     ServedCluster,
@@ -55,6 +53,7 @@ from ordercast.net.admin.frames import (
     too_new,
 )
 from ordercast.net.admin.targets import KnownTargets
+from ordercast.net.client.calls import Away, DaemonCall, P
 from ordercast.net.client.connection import DaemonConnection
 from ordercast.net.client.endpoints import (
     Credentials,
@@ -89,11 +88,6 @@ PATIENCE_S = 30.0  # for a daemon that has gone away
 FLUSH_S = 10.0  # when leaving the block
 WAIT = "wait"
 UNANSWERED = (WAIT, "fail")
-_ACTS = (Change, Confirm, ReaderRemoval, ReaderReset)  # questions that change something
-
-
-class Away(Error):
-    """The daemon has not answered for too long, or it refuses now what it may have done already."""
 
 
 class NotFlushed(Error):
@@ -120,9 +114,9 @@ def connect(
     `tls://HOST:PORT`, with the files of our certificate (`cert`; `key` and `ca` if they are not
     beside it), or `tcp://HOST:PORT` on this machine, with the cluster's `secret`. With an address,
     `site` may be left out: it is the one that answers. Of several addresses, in a list or with
-    commas between, the first that answers is used, and another when that daemon has gone away.
-    What can be recognised as a copy is sent again to the other one (docs/requests.md). `unanswered`
-    is about the other sends: those that a daemon has not answered when it goes away "wait" for that
+    commas between, the first that answers is used, and another when that daemon has gone away. What
+    can be recognised as a copy is sent again to the other one (docs/requests.md). `unanswered` is
+    about the other sends, if their daemon goes away before it has answered: they "wait" for that
     site, or "fail" at once when another site answers.
 
     `start_s`: how long it may take to answer at first; `patience_s`: how long it may be away before
@@ -148,26 +142,6 @@ def connect(
     client = Client([SocketEndpoint(directory / f"{site}.sock")], found.name, site, *times)
     client.cluster = found
     return client
-
-
-class _Call:
-    """A question, asked again on every new connection until there is an answer."""
-
-    __slots__ = ("answer", "question", "sent")
-
-    def __init__(self, question: ClientFrame, answer: asyncio.Future[bytes]) -> None:
-        self.question = question
-        self.answer = answer
-        self.sent = 0  # on how many connections
-
-    def fail(self, error: Error, *, is_answer: bool = True) -> None:
-        """`is_answer`: to the question as it was sent last."""
-        if self.answer.done():
-            return
-        unanswered = self.sent - is_answer
-        if unanswered > 0 and isinstance(error, NotGranted) and isinstance(self.question, _ACTS):
-            error = Away(f"{error}; it is not known whether this was done before")
-        self.answer.set_exception(error)
 
 
 class Client(ClusterChanges[Coroutine[Any, Any, None]]):
@@ -208,7 +182,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing = ClientOutgoing(self._targets, self._send)
         self._join = self._outgoing.join
         self._welcome: Welcome | None = None  # the last daemon's
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, DaemonCall] = {}
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._named = NamedCalls(
             self._subscriptions, self._next_id, self._begin_named, self._ask, self._send
@@ -375,8 +349,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._outgoing.target(group)
         if not self._outgoing.takes_ids:
             raise ConfigError("id: the daemon's program does not know ids")
-        number = self._next_id()
-        return int(msgspec.json.decode(await self._ask(number, IdMarkRequest(number, group))))
+        return int(msgspec.json.decode(await self._ask(IdMarkRequest, group)))
 
     async def produce(
         self,
@@ -587,11 +560,10 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         if reader is not None:
             await self._named.confirm(reader, position, attempt)
             return
-        number = self._next_id()
         if attempt is None:  # as far as this client's slowest reader has come
             own = (one for one in self._subscriptions.values() if type(one) is ClientSubscription)
             attempt = min((one.attempt for one in own), default=0)
-        await self._ask(number, Confirm(number, position, attempt))
+        await self._ask(Confirm, position, attempt)
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -604,8 +576,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         NotInMajority, Away, or Error (the client is closed), and it may still be done."""
         name = name or new_change_name()
         require_change(name, edits)  # the daemon drops a client whose frame breaks a rule
-        number = self._next_id()
-        await self._ask(number, Change(number, name, edits))
+        await self._ask(Change, name, edits)
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -625,17 +596,13 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
     async def status(self) -> dict[str, Any]:
         """The object that `ordercast status --json` prints for this site. Raises Away, or Error
         (the client is closed)."""
-        number = self._next_id()
-        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, StatusRequest(number)))
-        return found
+        return msgspec.json.decode(await self._ask(StatusRequest), type=dict[str, Any])
 
     async def grants(self) -> dict[str, Any]:
         """Who may do what: `table`, the grants of each subject, or None if there is no table; and
         `revoked`, the fingerprints of revoked certificates with their subjects. Raises NotGranted,
         Away, or Error (the client is closed, or the daemon's program is older)."""
-        number = self._next_id()
-        found: dict[str, Any] = msgspec.json.decode(await self._ask(number, GrantsRequest(number)))
-        return found
+        return msgspec.json.decode(await self._ask(GrantsRequest), type=dict[str, Any])
 
     async def logged_times(self, start: int) -> list[tuple[int, int, int]]:
         """When the daemon's site logged its deliveries, from position `start` on: as many as one
@@ -646,36 +613,40 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._require_open()
         if not self._outgoing.tells_times:
             return []
-        number = self._next_id()
-        body = await self._ask(number, TimesRequest(number, start))
+        body = await self._ask(TimesRequest, start)
         return msgspec.json.decode(body, type=list[tuple[int, int, int]])
 
     def keep_seqs(self) -> None:
-        """For `Replica`, which finds results by seq: what is sent from now on has one seq, however
-        often it is repeated. So it is repeated to a daemon that has its site's store, and to no
-        other one. Raises nothing."""
+        """For `Replica`, which finds results by seq: every message that is sent from now on keeps
+        its seq, however often it is repeated. So it is only repeated to a daemon with the store of
+        its site. Raises nothing."""
         self._outgoing.keeps_seqs = True
 
     async def exchange_digests(
         self, group: Group, digest: ReplicaDigest | None, alarm: str
     ) -> list[tuple[Site, ReplicaDigest]]:
-        """For `Replica`: tell how far it is, and what it finds wrong; what the other members told
-        last. Raises Away, or Error (the client is closed)."""
-        number = self._next_id()
-        question = DigestRequest(number, group, digest, alarm)
-        return decode_digests(await self._ask(number, question))
+        """For `Replica`: tell how far it is, and what it finds wrong. Returns what the other
+        members told last. Raises Away, or Error (the client is closed)."""
+        return decode_digests(await self._ask(DigestRequest, group, digest, alarm))
 
     def _next_id(self) -> int:
         self._last_id += 1
         return self._last_id
 
-    async def _ask(self, number: int, question: ClientFrame) -> bytes:
+    async def _ask(
+        self,
+        kind: Callable[Concatenate[int, P], ClientFrame],
+        *fields: P.args,
+        **named: P.kwargs,
+    ) -> bytes:
         """Ask, again on every new connection, until there is an answer."""
         self._require_open()
-        call = self._calls[number] = _Call(question, asyncio.get_running_loop().create_future())
+        number = self._next_id()
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        call = self._calls[number] = DaemonCall(kind(number, *fields, **named), answer)
         self._send_call(call)
         try:
-            return await call.answer
+            return await answer
         finally:
             del self._calls[number]
 
@@ -700,7 +671,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
                 return
         self._link.send(frame)
 
-    def _send_call(self, call: "_Call") -> None:
+    def _send_call(self, call: DaemonCall) -> None:
         call.sent += self._link is not None and self._link.up
         self._send(call.question)
 
@@ -712,7 +683,8 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         return not (self._waits and self._outgoing.unanswered)
 
     def _move(self, site: Site) -> None:
-        """Another site answers than before. What only that one could answer fails."""
+        """Another site answers than before. Fail the calls that only the earlier site could
+        answer."""
         gone = Away(f"site {self.site} has gone away, and site {site} answers now")
         self._outgoing.moved(gone)
         self._positions_gone(gone)
@@ -725,7 +697,7 @@ class Client(ClusterChanges[Coroutine[Any, Any, None]]):
         self._positions_gone(Forgotten(gone))
 
     def _positions_gone(self, gone: Error) -> None:
-        """Positions are others from now on: what was asked with one fails, and readers at one."""
+        """Positions begin anew. Fail the calls and the readers that hold one of before."""
         other = type(gone)(f"{gone}; its positions are others: open a new reader")
         for subscription in list(self._subscriptions.values()):
             if subscription.next is not None:

@@ -25,9 +25,9 @@ _OPEN_S = 5.0  # until there is a connection, and until the daemon's welcome
 
 
 class DaemonConnection:
-    """`on_up` when a daemon has welcomed us, `on_frame` for all it says then, `on_down` after. The
-    endpoints are tried in turn, the one that was used last first. `may_use` says whether a site
-    that answers can be used."""
+    """`on_up` is called when a daemon has welcomed us, `on_frame` with each later frame, `on_down`
+    when that connection has ended. The endpoints are tried in turn, beginning with the one that was
+    used last. `may_use` says whether a site that answers can be used."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class DaemonConnection:
                 pause = min(2 * pause, _MOST_S)
 
     async def _connect(self, endpoint: Endpoint) -> None:
-        """Returns when the connection has ended, or was none."""
+        """Returns when the connection has ended, or cannot be made."""
         self._lost = asyncio.Event()
         self._welcomed = False
         self._farewell = ""
@@ -110,7 +110,7 @@ class DaemonConnection:
         except OSError as error:
             self.trouble = (os.strerror(error.errno) if error.errno else why(error)).lower()
         finally:
-            if self._wire is wire:  # it has not told that it is gone
+            if self._wire is wire:  # nothing has told of its end yet
                 self._wire = None
                 wire.close()
 

@@ -47,7 +47,7 @@ class RemoteDestination:
         self.name = ""  # the cluster's; a daemon tells it
         self.source = f"--context {context.name}"
         self._doors: dict[str, str] | None = None
-        self._sites: tuple[str, ...] = ()  # of the cluster, as the daemon said that told the doors
+        self._sites: tuple[str, ...] = ()  # of the cluster, as told with the doors
 
     @cached_property
     def credentials(self) -> "Credentials":
@@ -59,8 +59,8 @@ class RemoteDestination:
 
     @asynccontextmanager
     async def client(self, site: str, **times: float) -> "AsyncIterator[Client]":
-        """A client of the site; of any that answers, if it is "". Raises ConfigError if there is no
-        such site."""
+        """A client of the site, or for "" of any site that answers. Raises ConfigError if there is
+        no such site."""
         addresses: Sequence[str] = self.context.addresses
         if site and site != self.context.site:
             doors = await self.doors(**times)
@@ -92,7 +92,7 @@ class RemoteDestination:
             async with self.at(self.context.addresses, self.context.site, **times) as client:
                 try:
                     told = (await client.status()).get("doors", {})
-                except Error:  # it may not ask
+                except Error:  # it has no grant to ask
                     told = {}
                 self._sites = client.sites
             self._doors = self.addresses_of(told)

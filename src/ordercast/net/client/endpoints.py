@@ -1,8 +1,8 @@
 """Ways to a daemon: its local socket, or an address of its, guarded by TLS or by a secret.
 
-`tls://HOST:PORT` needs a certificate of the cluster's authority; it says which cluster this is, so
-that the daemon's certificate must name a site of the same one. `tcp://HOST:PORT` is for a daemon on
-this machine that asks for the cluster's secret.
+`tls://HOST:PORT` needs a certificate of the cluster's authority. It names the cluster, and the
+daemon's certificate must name a site of the same cluster. `tcp://HOST:PORT` is for a daemon on this
+machine that asks for the cluster's secret.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ class Endpoint(Protocol):
 
     @property
     def site(self) -> Site:
-        """The site that the other end has shown to be, on the last connection; "": it shows
-        none."""
+        """The site that the other end has proved to be, on the last connection; "": it proves no
+        name."""
 
 
 class SocketEndpoint:
@@ -57,7 +57,7 @@ class SocketEndpoint:
 
 
 class TlsEndpoint:
-    """`cluster`: that of our certificate."""
+    """`cluster`: the cluster that our certificate names."""
 
     def __init__(
         self, address: tuple[str, int], certificates: ClientCertificates, cluster: str
@@ -164,8 +164,8 @@ class Credentials:
 
 
 def is_address(value: object) -> bool:
-    """Whether this names a daemon elsewhere, and no cluster file. ConfigError for an address of a
-    kind that there is not."""
+    """Whether this is the address of a daemon, and no cluster file. ConfigError for an unknown kind
+    of address."""
     if not isinstance(value, str) or value.startswith((TLS, TCP)):
         return isinstance(value, str)
     if "://" in value:
@@ -180,7 +180,7 @@ def endpoints_of(
     addresses: str | Sequence[str], credentials: Credentials, site: Site | None = None
 ) -> list[Endpoint]:
     """The ways that addresses name: one text, with commas between several, or a list. `site`: the
-    one that has all of them, if that is known."""
+    site that all of them belong to, if it is known."""
     if isinstance(site, str) and "://" in site:
         raise ConfigError(f"site: {shown(site)} is an address: give several addresses as a list")
     if site is not None:

@@ -6,8 +6,7 @@ in line again, and says how far its application has come.
 """
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +28,7 @@ from ordercast.net.admin.frames import (
     SubscribedBatches,
     TurnGiven,
 )
+from ordercast.net.client.calls import AskDaemon
 from ordercast.net.client.readers import ClientReader, ClientSubscription, ReadFrame
 from ordercast.net.site.gaps import Gap
 from ordercast.net.site.named_readers import require_reader, require_unplaced
@@ -101,8 +101,9 @@ class NamedSubscription(ClientSubscription):
         self._wake()
 
     def of_earlier(self, frame: ReadFrame) -> ReadFrame:
-        """It leaves all requests to a batch that it cuts. In a range both ends may be cut: which
-        of the requests are of the messages that are left is not known, so they are taken out."""
+        """An earlier release keeps all requests of a batch that it cuts. In a range both ends may
+        be cut. Nobody knows then which requests belong to the messages that are left, so they are
+        removed."""
         if isinstance(frame, SubscribedBatches) and self.span is not None:
             return replace(frame, batches=tuple(map(_without_parts, frame.batches)))
         return frame
@@ -113,8 +114,8 @@ class NamedSubscription(ClientSubscription):
         return self.next is None or position >= self.next
 
     def _rolled(self, rolled: Rollback) -> None:
-        """Also where only messages of other groups are taken back: the application must confirm in
-        the new attempt."""
+        """Told also if only messages of other groups are taken back: the application must confirm
+        in the new attempt."""
         if rolled.attempt > self._attempt:
             self._attempt = rolled.attempt
             self.next = rolled.position + 1
@@ -182,7 +183,7 @@ class NamedCalls:
         subscriptions: Mapping[int, ClientSubscription],
         next_id: Callable[[], int],
         begin: Callable[[NamedSubscription], None],
-        ask: Callable[[int, ClientFrame], Coroutine[Any, Any, bytes]],
+        ask: AskDaemon,
         send: Callable[[ClientFrame], None],
     ) -> None:
         self._subscriptions = subscriptions
@@ -230,22 +231,19 @@ class NamedCalls:
                 f"position {position} cannot be confirmed: {follower.place} is the last that the"
                 f" follower of reader {reader!r} got"
             )
-        number = self._next_id()
         known = follower.attempt if attempt is None else attempt
-        await self._ask(number, ConfirmRead(number, follower.number, position, known))
+        await self._ask(ConfirmRead, follower.number, position, known)
 
     async def reset(self, reader: str, position: int | None) -> int:
         require_reader(reader, None)
         if position is not None:
             require_number(position, "position", 0)
-        number = self._next_id()
-        body = await self._ask(number, ReaderReset(number, reader, position))
+        body = await self._ask(ReaderReset, reader, position)
         return msgspec.json.decode(body, type=int)
 
     async def remove(self, reader: str) -> None:
         require_reader(reader, None)
-        number = self._next_id()
-        await self._ask(number, ReaderRemoval(number, reader))
+        await self._ask(ReaderRemoval, reader)
 
 
 class NamedClientBatches(ClientReader[StreamBatch]):

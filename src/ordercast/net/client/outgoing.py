@@ -30,7 +30,7 @@ from ordercast.net.client.requests import ClientReceipt, ClientRequest
 
 _ALONE = 2 * PER_MESSAGE  # what `batch_bytes` adds to a message that is sent alone
 _BATCH_MESSAGES, _BATCH_BYTES = 4_096, 262_144  # of what is sent in one turn of the loop
-_BATCH_PART = 16  # nor more than this part of what may be under way: large batches wait longer
+_BATCH_PART = 16  # part of what may be under way that a batch may have: large ones wait longer
 
 Target = tuple[Group, tuple[Site, ...], tuple[Group, ...]]
 """A named group, or "" and listed sites; and the groups that the sites are the members of."""
@@ -74,10 +74,10 @@ class ClientOutgoing:
         self._batch_messages = _BATCH_MESSAGES
         self._causal = False
         self._under_way = [0, 0]  # messages and bytes not yet accepted
-        self._held = [0, 0]  # those that are accepted, and may have to be sent again
+        self._held = [0, 0]  # the same of sends that are accepted, and may have to be repeated
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
-        self._uncut: list[ClientRequest] = []  # of this turn
-        self._filling: dict[Target, ClientRequest] = {}  # those of them that may grow
+        self._uncut: list[ClientRequest] = []  # requests of this turn
+        self._filling: dict[Target, ClientRequest] = {}  # the requests of them that may grow
         self._quick: _Quick | None = None
         self._last = 0  # number
         self._answered = 0  # all up to this number are accepted or refused
@@ -124,8 +124,8 @@ class ClientOutgoing:
         return batch_bytes(payloads, self._message_bytes, extras), extras.headers
 
     def join(self, group: object, payload: object) -> ClientReceipt | None:
-        """Send one more message to the group that the last one went to, in the same turn. None:
-        this message must be looked at."""
+        """Send one more message to the group that the last one went to, in the same turn. None: the
+        message needs a closer look."""
         quick = self._quick
         if quick is None or group is not quick.group or type(payload) is not bytes:
             return None
@@ -162,8 +162,8 @@ class ClientOutgoing:
         *,
         whole: bool = False,
     ) -> ClientReceipt:
-        """Room has been taken for it. Payloads of one turn to one target go together; with causal
-        order only while nothing is sent to another one in between."""
+        """The caller has taken the room. Payloads of one turn to one target go together; with
+        causal order only while nothing is sent to another target in between."""
         self.count_joined()
         sent = None if whole else self._filling.get(target)
         if sent is None or sent.count >= self._batch_messages or sent.size + size > _BATCH_BYTES:
@@ -181,8 +181,8 @@ class ClientOutgoing:
         return receipt
 
     def _stamp(self, sent: ClientRequest) -> None:
-        """If its group remembers clients, it can be sent again anywhere. Stamps never go back,
-        though a daemon may lag behind the one before."""
+        """Stamp the request if its group remembers clients: then it can be sent again anywhere.
+        Stamps never go back, though a daemon may lag behind the daemon before it."""
         if sent.sites and LISTS in self.targets.features:
             sent.stream = implicit_group(sent.sites)
         mark = 0 if self.keeps_seqs else self.marks.get(sent.stream, 0)

@@ -54,7 +54,7 @@ class SiteOverview(msgspec.Struct, frozen=True):
     is_manager: bool = False
     is_voter: bool = False
     clients: int = 0
-    ahead_s: tuple[float, float] | None = None  # its clock before the asker's: at least, at most
+    ahead_s: tuple[float, float] | None = None  # its clock minus the asker's: at least, at most
     uptime_s: float = 0.0
 
 
@@ -66,7 +66,7 @@ class GroupOverview(msgspec.Struct, frozen=True):
     primary: Site = ""
     extra: tuple[Site, ...] = ()  # sites that forward without being members
     epoch: int = 0
-    frozen: tuple[Site, ...] = ()  # not empty: it waits for one of these
+    frozen: tuple[Site, ...] = ()  # sites: if there are any, the group waits for one of them
     sent: int = 0  # by all sites
     delivered: int = 0  # at the member that has delivered most
     bytes: int = 0  # of these deliveries
@@ -102,7 +102,7 @@ class EpochOverview(msgspec.Struct, frozen=True):
     builder: str
     root: Site
     sites: tuple[Site, ...]
-    parents: dict[Site, Site | None]  # empty where an earlier release told
+    parents: dict[Site, Site | None]  # empty for an earlier release
     groups: tuple[Group, ...]
     after: tuple[int, ...]
     closing: str  # the change that closes it
@@ -384,7 +384,7 @@ def _merged(one: EpochPassage, other: EpochPassage) -> EpochPassage:
 
 
 def _changes(told: Iterable[Mapping[str, Any]]) -> tuple[ChangeOverview, ...]:
-    """Changes under way. Only the manager knows for whom one waits."""
+    """Changes under way. Only the manager knows which sites a change waits for."""
     found: dict[str, ChangeOverview] = {}
     for status in told:
         for each in status["changes"]:

@@ -54,10 +54,10 @@ class ClientSubscription:
         self._send = send
         self._batches: deque[StreamBatch | Withheld] = deque()
         self._used = [0, 0]  # messages and bytes read since the last credit
-        self._position = 0  # of the last that was read
-        self._epoch = 0  # the last that was seen to open
-        self._attempt = attempt or 0  # the last that was heard of; 0: none
-        self.attempt = 0  # the last that was read
+        self._position = 0  # of the last batch that was read
+        self._epoch = 0  # the last epoch that was seen to open
+        self._attempt = attempt or 0  # the last attempt that was heard of; 0: none
+        self.attempt = 0  # of the last batch that was read
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
 

@@ -41,7 +41,7 @@ class ClientRequest:
         self.count = 0
         self.size = 0
         self.again = False  # it was written on an earlier connection
-        self.repeated = False  # it was written on several
+        self.repeated = False  # it was written on several connections
         self.stage = 0
         self.group = target
         self.seq = 0  # of the first message; known when accepted

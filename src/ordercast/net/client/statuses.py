@@ -81,8 +81,8 @@ async def _ask_one(cluster: Cluster, site: Site, directory: Path) -> dict[str, A
 
 
 async def _ask_beyond(place: LocalDestination, found: Statuses) -> Statuses:
-    """Sites of the file that are on other machines, and have an address for clients there: with the
-    certificate of a site that is here."""
+    """Ask the sites of the file that are on other machines and have an address for clients there,
+    with the certificate of a site that is here."""
     tls, sites = place.cluster.tls, place.cluster.sites
     there = {site: sites[site].clients for site in found if site in sites}
     doors = {
@@ -122,11 +122,12 @@ async def _ask_elsewhere(place: RemoteDestination, site: Site | None) -> Statuse
 async def _ask_doors(
     place: RemoteDestination, sites: Sequence[Site], first: dict[str, Any]
 ) -> Statuses:
-    """The statuses of these sites, as far as somebody knows their doors; and of others that were
-    asked for that. A daemon knows the doors in its cluster file, and those of the sites that it has
-    met; so each that answers may know more, and so do those at the context's other addresses."""
+    """The statuses of these sites, as far as their doors are known, and of the sites that were
+    asked for doors. A daemon knows the doors in its cluster file and the doors of sites that it has
+    met. So each daemon that answers may know more of them, and so may the daemons at the context's
+    other addresses."""
     found = {first["site"]: _told(first)}
-    addresses: dict[str, Site] = {}  # that were asked
+    addresses: dict[str, Site] = {}  # the doors that were asked
     doors = place.addresses_of(first.get("doors", {}))
     while True:
         there = {doors[name]: name for name in sites if name in doors and name not in found}
@@ -168,7 +169,8 @@ async def _ask_door(place: RemoteDestination, site: Site, door: str) -> dict[str
 
 
 async def _status(client: Client) -> dict[str, Any]:
-    """What the daemon tells, with `asked_ns`: between these two times of our clock it answered."""
+    """What the daemon tells, with `asked_ns`: the times of our clock before the question and after
+    the answer."""
     before = time.time_ns()
     status = await client.status()
     return {**status, "asked_ns": [before, time.time_ns()]}

@@ -23,13 +23,11 @@ async def fetch_store(
     """Write a copy of the site's store, as it is at one moment, to `draft`. It needs the grant
     `admin:*`. `progress` is called with how many bytes are left, and how many there are. Error if
     the bytes are not those that the daemon has copied, or if the connection broke meanwhile."""
-    number = client._next_id()
-    told: dict[str, Any] = msgspec.json.decode(await client._ask(number, CopyRequest(number)))
+    told: dict[str, Any] = msgspec.json.decode(await client._ask(CopyRequest))
     size, digest, have = int(told["bytes"]), hashlib.sha256(), 0
 
     def ask(offset: int) -> "asyncio.Task[bytes]":
-        piece = client._next_id()
-        return asyncio.create_task(client._ask(piece, CopyPiece(piece, offset)))
+        return asyncio.create_task(client._ask(CopyPiece, offset))
 
     pieces: deque[asyncio.Task[bytes]] = deque()
     offsets = iter(range(0, size, PIECE_BYTES))

@@ -9,7 +9,6 @@ certificates, and is best kept elsewhere.
 
 import hashlib
 import ipaddress
-import os
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ordercast.model.errors import ConfigError
 from ordercast.model.grants import client_uri
 from ordercast.model.groups import Site
 from ordercast.model.names import require_distinct, require_name
+from ordercast.whole_files import OURS, write_file
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -334,18 +334,13 @@ def _write_pair(
 
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     key_file, certificate_file = directory / f"{name}.key", directory / f"{name}.pem"
-    _replace(key_file, secret, 0o600)
+    _replace(key_file, secret, OURS)
     _replace(certificate_file, certificate.public_bytes(Encoding.PEM), 0o644)
     return [certificate_file, key_file]
 
 
 def _replace(path: Path, data: bytes, mode: int) -> None:
-    """In one step, and never readable by others in between."""
-    new = path.with_name(f".{path.name}.new")
     try:
-        new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-        new.replace(path)
+        write_file(path, data, mode=mode)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror})") from None

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.names import nearest, require_keys, require_name, shown
-from ordercast.net.cluster.directory import replace_own
+from ordercast.whole_files import OURS, write_file
 
 FILES: Final = ("cert", "key", "ca", "secret")
 MOST_BYTES: Final = 1_048_576
@@ -67,7 +67,7 @@ def read_contexts() -> Contexts:
     except FileNotFoundError:
         return Contexts(path, {})
     except OSError as error:
-        raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise ConfigError(f"{path}: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
     require_keys(given, ("current", "contexts"), str(path))
@@ -106,9 +106,9 @@ def write_contexts(contexts: Contexts) -> None:
                 lines.append(f"{key} = {_quoted(value)}")
     try:
         contexts.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_own(contexts.path, ("\n".join(lines) + "\n").encode())
+        write_file(contexts.path, ("\n".join(lines) + "\n").encode(), mode=OURS)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{contexts.path}: cannot be written ({why})") from None
 
 

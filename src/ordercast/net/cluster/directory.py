@@ -10,7 +10,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
+from ordercast.whole_files import OURS
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 AROUND: Final = ".ordercast"  # beside a cluster file, with a directory for each cluster
@@ -24,7 +25,7 @@ def make_directory(directory: Path) -> None:
             directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{directory}: cannot be made ({why})") from None
     require_own(directory)
 
@@ -43,7 +44,7 @@ def _require_own(directory: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{directory}: cannot be looked at ({why})") from None
     if not stat.S_ISDIR(found.st_mode):
         raise ConfigError(f"{directory}: is not a directory")
@@ -75,7 +76,7 @@ def open_own(path: Path) -> BinaryIO:
     except FileNotFoundError:
         raise
     except OSError as error:
-        why = "is a link" if path.is_symlink() else (error.strerror or str(error)).lower()
+        why = "is a link" if path.is_symlink() else reason(error)
         raise ConfigError(f"{path}: cannot be read ({why})") from None
     try:
         found = os.fstat(handle)
@@ -94,24 +95,10 @@ def is_private(path: Path) -> bool:
     return _us() is None or not path.lstat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
-def create_own(path: Path) -> int:
-    """A new file, readable by us alone. FileExistsError if anything is there already."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NO_LINK, 0o600)
-
-
-def replace_own(path: Path, data: bytes) -> None:
-    """Write a file of ours in one step, in the place of whatever is there."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(create_own(fresh), "wb") as file:
-        file.write(data)
-    fresh.replace(path)
-
-
 def append_own(path: Path) -> int:
     """A log of ours to append to, made if need be. OSError if a link is there."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | _NO_LINK
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags, OURS)
 
 
 def user_name(number: int) -> str:

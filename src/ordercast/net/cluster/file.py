@@ -10,7 +10,7 @@ from ordercast.core.dissemination.registry import MULTICAST, WAYS
 from ordercast.core.order.registry import PROTOCOLS, misfit, protocol_named
 from ordercast.core.stability.registry import TRACKERS
 from ordercast.model.arguments import require_list
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.grants import Grants, read_grants
 from ordercast.model.groups import Group, GroupTable, Site
 from ordercast.model.limits import BODY_BYTES
@@ -67,7 +67,7 @@ def read_cluster(path: str | Path) -> Cluster:
             raise ConfigError(f"{source}: is larger than {LARGEST_FILE:,} bytes, no cluster file")
         text = data.decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"{source}: {(error.strerror or str(error)).lower()}") from None
+        raise ConfigError(f"{source}: {reason(error)}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{source}: is not UTF-8 text (byte {error.start})") from None
     except ValueError as error:  # e.g. a null character in the name

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ordercast.model.errors import ConfigError, Error
+from ordercast.model.errors import ConfigError, Error, reason
 from ordercast.model.groups import Site
 from ordercast.model.names import is_name
 from ordercast.net.cluster.config import Cluster
@@ -28,10 +28,10 @@ from ordercast.net.cluster.directory import (
     make_directory,
     open_own,
     read_own,
-    replace_own,
 )
 from ordercast.net.cluster.secret import secret_of
 from ordercast.net.cluster.sockets import answers
+from ordercast.whole_files import OURS, write_file
 
 READY_S = 30.0
 STOP_S = 15.0
@@ -81,7 +81,8 @@ def log_file(directory: Path, site: Site) -> Path:
 
 def write_pid(directory: Path, site: Site) -> None:
     pid = os.getpid()
-    replace_own(pid_file(directory, site), f"{pid}\n{started_at(pid)}\n".encode("ascii"))
+    noted = f"{pid}\n{started_at(pid)}\n"
+    write_file(pid_file(directory, site), noted.encode("ascii"), mode=OURS)
 
 
 def remove_pid(directory: Path, site: Site) -> None:
@@ -160,7 +161,7 @@ def is_retired(directory: Path, site: Site) -> bool:
 def note_retired(directory: Path, site: Site, retired: bool) -> None:
     path = retired_file(directory, site)
     if retired:
-        replace_own(path, b"")
+        write_file(path, b"", mode=OURS)
     else:
         path.unlink(missing_ok=True)
 
@@ -210,7 +211,7 @@ def start(
                 started[site] = _spawn(command, file, _start_line(site, log or cluster.log))
     except OSError as error:
         abandon(started.values())
-        raise Error(f"cannot start site {site}: {(error.strerror or str(error)).lower()}") from None
+        raise Error(f"cannot start site {site}: {reason(error)}") from None
     except KeyboardInterrupt:
         abandon(started.values())
         raise

@@ -9,12 +9,14 @@ It is read again when it has changed.
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.net.cluster.config import Cluster
-from ordercast.net.cluster.directory import create_own, is_private, make_directory, read_own
+from ordercast.net.cluster.directory import is_private, make_directory, read_own
+from ordercast.whole_files import OURS, write_file
 
 SECRET_BYTES: Final = 32
 
@@ -87,16 +89,10 @@ def _make(path: Path) -> None:
         raise ConfigError(f"{error}; {elsewhere}") from None
     if os.path.lexists(path):
         return
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    secret = f"{secrets.token_hex(SECRET_BYTES)}\n".encode("ascii")
     try:
-        try:
-            with os.fdopen(create_own(fresh), "w", encoding="ascii") as file:
-                file.write(f"{secrets.token_hex(SECRET_BYTES)}\n")
-            os.link(fresh, path)
-        except FileExistsError:
-            pass  # another process was first
-        finally:
-            fresh.unlink(missing_ok=True)
+        with suppress(FileExistsError):  # another process was first
+            write_file(path, secret, mode=OURS, new=True)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise ConfigError(f"{path}: cannot be written ({why}); {elsewhere}") from None

@@ -9,7 +9,7 @@ import socket
 import stat
 from pathlib import Path
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 
 LONGEST_PATH = 103  # bytes, of the system that takes least
 
@@ -61,7 +61,7 @@ def why_taken(address: tuple[str, int]) -> str:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(where)
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return reason(error)
     return ""
 
 

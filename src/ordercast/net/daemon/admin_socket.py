@@ -5,7 +5,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.grants import OWNER
 from ordercast.net.admin.frames import Wire
 from ordercast.net.cluster.sockets import remove_stale, socket_path
@@ -14,7 +14,7 @@ from ordercast.net.daemon.desk import ClientDesk
 
 MOST_CONNECTIONS = 64
 
-_TURNS = 5  # turns of the event loop until an accepted connection is here: three are enough
+_TURNS = 5  # turns of the event loop in which accepted connections come up: three are enough
 
 
 class AdminSocket:
@@ -33,7 +33,7 @@ class AdminSocket:
         try:
             self._server = await loop.create_unix_server(self._accepted, socket_path(self.path))
         except OSError as error:
-            raise ConfigError(f"{self.path}: {(error.strerror or str(error)).lower()}") from None
+            raise ConfigError(f"{self.path}: {reason(error)}") from None
         finally:
             os.umask(before)
         self.path.chmod(0o600)

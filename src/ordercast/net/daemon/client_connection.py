@@ -67,10 +67,10 @@ from ordercast.net.site.permits import Permits
 from ordercast.net.site.running_site import RunningSite
 
 MOST_SUBSCRIPTIONS = 16  # the most of one connection
-MOST_QUESTIONS = 1_000  # of one connection, that are not answered
+MOST_QUESTIONS = 1_000  # questions of one connection that have no answer yet
 MOST_TIMES = 4_096  # messages of one answer
 HELLO_S = 5.0
-GOODBYE_S = 0.5  # for the answer to a change by which a client has taken its own grants away
+GOODBYE_S = 0.5  # for the answer to a change by which a client lost its own grants
 
 Question: TypeAlias = (
     Confirm
@@ -106,8 +106,8 @@ class ConnectionDesk(Protocol):
 
 
 class ClientConnection:
-    """`subject`: who it speaks for, as its way in has shown, by a `certificate` perhaps.
-    `on_hello`: its hello is accepted, unless this raises an Error."""
+    """`subject`: the subject that the client speaks for; the listener knows it, perhaps from the
+    `certificate`. `on_hello` is called with a good hello, and may refuse it with an Error."""
 
     def __init__(
         self,
@@ -130,11 +130,11 @@ class ClientConnection:
         self._followed: dict[int, NamedBatches] = {}  # of named readers
         self._reading: dict[int, tuple[Subscribe | Follow | ReadRange, NamedBatches | None]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._targets: Targets | None = None  # those that the client was told
+        self._targets: Targets | None = None  # the last that the client was told
         self._marks: tuple[tuple[Group, int], ...] | None = None  # the same; None: it takes none
         self._one_by_one = asyncio.Lock()
-        self._changing = 0  # changes that it has asked for, and that are not answered
-        self._ending: NotGranted | None = None  # nothing more is heard of it
+        self._changing = 0  # changes that the client asked for and that have no answer yet
+        self._ending: NotGranted | None = None  # why no later frame of the client is read
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HELLO_S, wire.fail, "it said nothing")
 
@@ -175,8 +175,9 @@ class ClientConnection:
         self._admitted(frame, self.session)
 
     def _goes_forward(self, frame: ReaderReset) -> bool:
-        """Whether the client may reset the reader as one that reads. Who may read all groups of a
-        reader can follow it and confirm: while nobody follows, it may as well let it go forward."""
+        """Whether the client may reset the reader although it is no operator. A client that may
+        read all groups of the reader could follow it and confirm. So while nobody follows the
+        reader, the client may also move it forward."""
         told = self.site.named.place_of(frame.reader)
         if told is None or told.followed or not frame.position:
             return False
@@ -185,7 +186,7 @@ class ClientConnection:
         return may_read and frame.position - 1 > told.confirmed
 
     def pace(self) -> None:
-        """Count what the client has brought. If that is more than it may, read later."""
+        """Count the bytes that the client has sent. If they are too many, read later."""
         now = asyncio.get_running_loop().time()
         size, self._counted = self.wire.bytes_in - self._counted, self.wire.bytes_in
         if pause := self._share.spend(size, now):
@@ -211,8 +212,8 @@ class ClientConnection:
                 self._refuse(frame, error)
 
     def _end(self, error: NotGranted) -> None:
-        """The client may do nothing more. If that was decided by a change of its own, it is told
-        first that the change is done."""
+        """The client may do nothing more: end its connection. If the client lost its grants by a
+        change of its own, answer the change first."""
         self._ending = error
         for number in list(self._reading):
             self._end_reading(number)
@@ -338,7 +339,7 @@ class ClientConnection:
             self.wire.send(targets)
 
     def tell_marks(self, marks: tuple[tuple[Group, int], ...]) -> None:
-        """Tell the client how far the clients of groups are, if that has changed."""
+        """Tell the client the marks of its groups, if they have changed."""
         if self._marks is not None and marks != self._marks:
             self._marks = marks
             self.wire.send(GroupMarks(marks))

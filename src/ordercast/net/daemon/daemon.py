@@ -43,8 +43,8 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class LateSite:
-    """What the cluster file does not say of a site that was added later. Its store keeps the
-    address."""
+    """A site that was added later: the facts that the cluster file does not have. The site's store
+    keeps the address."""
 
     address: str = ""
     metrics: tuple[str, int] | None = None

@@ -33,8 +33,8 @@ from ordercast.net.site.status import status_of
 
 _log = logging.getLogger("ordercast.net.admin")
 
-MOST_SESSIONS = 256  # those that are connected, or have something under way
-MOST_IDLE = MOST_SESSIONS // 4  # of all sessions, with those that have nothing under way
+MOST_SESSIONS = 256  # that are connected, or have something under way
+MOST_IDLE = MOST_SESSIONS // 4  # above this number, sessions that have nothing under way go
 MARKS_S = 0.5  # how often clients are told the marks of groups
 MOST_CAUSES = 64  # the most causes that are logged
 UNSENT_BYTES = 64 * 1024 * 1024  # the most that waits for a client that does not read
@@ -169,8 +169,8 @@ class ClientDesk:
                 connection.review()
 
     def _look(self) -> None:
-        """From time to time: tell clients the marks of their groups, and drop who reads nothing,
-        as a process that was stopped: what clients are told would pile up for ever."""
+        """From time to time: tell clients the marks of their groups. Drop a client that reads
+        nothing, such as a stopped process: its frames would pile up for ever."""
         self._looking = asyncio.get_running_loop().call_later(MARKS_S, self._look)
         for wire in list(self._connections):
             _require_read(wire)
@@ -236,8 +236,8 @@ def doors_of(cluster: Cluster) -> dict[Site, str]:
 
 
 def own_id(subject: ClientSubject, client: bytes) -> bytes:
-    """The id under which a client's requests are kept. A reader sees the ids of the senders. Under
-    another subject they are other ids, so no client can repeat the requests of another subject."""
+    """The id under which a client's requests are kept. Readers see the ids of senders. The id
+    depends on the subject, so no client can repeat the requests of another subject."""
     if subject.kind == SOCKET:
         return client
     return hashlib.blake2b(client, digest_size=CLIENT_BYTES, key=str(subject).encode()).digest()

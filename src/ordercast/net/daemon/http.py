@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, cast
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.groups import Site
 from ordercast.net.cluster.sockets import share_of_files
 from ordercast.net.daemon.metrics import CONTENT_TYPE, NEEDS_EXTRA, exposition
@@ -46,7 +46,7 @@ class Http:
         try:
             self._server = await loop.create_server(lambda: _Request(self), host, port)
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
+            why = reason(error)
             raise ConfigError(f"sites.{self._site}.metrics: {host}:{port}: {why}") from None
         self.address = self._server.sockets[0].getsockname()[:2]
         _log.info("metrics and health on %s port %d", *self.address)

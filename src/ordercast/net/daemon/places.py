@@ -34,8 +34,8 @@ def has_place(held: int, subjects: int, free: int, most: int, wanted: int = 1) -
 
 
 class SubjectPlaces(Generic[T]):
-    """Names that clients make, and that stay until somebody removes them. State: those that each
-    subject has made since the daemon started, or is making now. The owner of the socket has no
+    """Names that clients make, and that stay until somebody removes them. State: the names that
+    each subject has made since the daemon started, or is making now. The owner of the socket has no
     limit."""
 
     def __init__(
@@ -51,8 +51,8 @@ class SubjectPlaces(Generic[T]):
 
     @contextmanager
     def making(self, subject: ClientSubject, names: Iterable[T]) -> Iterator[None]:
-        """Make these names within, as far as they are not there. Raises ConfigError if the subject
-        may not have this many more, and counts the refusal."""
+        """The block makes these names, unless they are there. Raises ConfigError if the subject may
+        not have this many more, and counts the refusal."""
         there = self._there()
         new = [name for name in dict.fromkeys(names) if name not in there]
         if not new or subject.kind == SOCKET:
@@ -104,7 +104,8 @@ class _Layout(Protocol):
 
 
 class MadeByClients:
-    """What clients make at a site, or in the cluster, and the subjects that have made it."""
+    """The readers that clients have made at a site, and their producers in the cluster, by
+    subject."""
 
     def __init__(self, permits: Permits, readers: _Readers, layout: Callable[[], _Layout]) -> None:
         self.readers = SubjectPlaces(
@@ -117,7 +118,7 @@ class MadeByClients:
     def producers(
         self, subject: ClientSubject, pairs: Iterable[tuple[str, Group]]
     ) -> AbstractContextManager[None]:
-        """Add these pairs of a producer and a group within. Windows of ids and clients are
+        """The block adds these pairs of a producer and a group. Windows of ids and clients are
         counted by group and not by subject."""
         named = [(name, group) for name, group in pairs if name not in WINDOWS]
         return self._producers.making(subject, named)

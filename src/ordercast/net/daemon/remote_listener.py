@@ -1,9 +1,10 @@
 """The daemon's address for clients on other machines: TLS with certificates on both sides. Within
 one machine, where the cluster has no certificates, the proof of its secret.
 
-It is not the address of the sites' links, so that clients and strangers here take no place there.
-A stranger gets as little as at a link: few bytes, a short time, and one of few places, of which
-the oldest are taken away when many come. A client that is let in holds one of other places.
+It is not the address of the sites' links, so clients and strangers here take no places of links. A
+stranger gets as little as at a link: few bytes, a short time, and one of few places. When many
+strangers come, the oldest lose their places. A client that is let in has a place among the clients
+instead.
 """
 
 import asyncio

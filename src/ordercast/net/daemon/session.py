@@ -35,17 +35,17 @@ from ordercast.net.site.receipts import Receipt
 from ordercast.net.site.running_site import RunningSite
 
 PARKED_S = 10.0  # how long a reader without a connection is kept, if nothing is stored
-_SLACK = 2  # times what a client may have under way, because it may have given up some of it
-# Times as many refusals: also sends that are accepted and not stable may be refused.
+_SLACK = 2  # times what a client may have under way: it may have given up some of that
+# Refusals, in the same measure: sends that are accepted and not stable may be refused, too.
 _REFUSED = _SLACK + 1
-# Times as many sends that are followed: a window that is not accepted, one that is not stable, and
-# those of which the client has not heard yet that they are stable. The window may have been larger
-# before a restart, so there are some more.
+# Sends that are followed, in the same measure: a window that is not accepted, a window that is not
+# stable, and sends of which the client has not heard that they are stable. Some more, because the
+# window may have been larger before a restart.
 _FOLLOWED, _FOLLOWED_MORE = 4, 16_384
 
 ClientBatch: TypeAlias = Send | Produce | SendById | SendOnce
 Numbered: TypeAlias = Produce | SendOnce
-"""What must not be overtaken: of its copies, and of those before it, the first is delivered."""
+"""Messages with numbers. A later one must not overtake: the earlier one would count as a copy."""
 
 _Refused: TypeAlias = dict[tuple[str, Group], tuple[int, int]]
 
@@ -86,19 +86,19 @@ class ClientSession:
         self.wire: Wire | None = None
         self.highest = 0
         self._answered = 0
-        self._connections = 0  # that it has had
-        self._came: dict[int, int] = {}  # on which of them a number in the queue came last
+        self._connections = 0  # how many the session has had
+        self._came: dict[int, int] = {}  # by number in the queue: on which connection it came last
         self._queue: deque[ClientBatch] = deque()
         self._waiting = [0, 0]  # messages and bytes not yet accepted
         self._reached: dict[int, tuple[int, Group, int]] = {}
         self._refused: dict[int, Rejected] = {}
-        self._finished: dict[int, tuple[int, Group, int]] = {}  # stamped requests, the last ones
+        self._finished: dict[int, tuple[int, Group, int]] = {}  # the last stamped requests
         self._news: list[tuple[int, int, Group, int]] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._sending = False
         self._open: dict[int, ClientBatch] = {}  # given to the site, not yet accepted
-        # By producer ("": the client itself) and group, a number that was refused, and on which
-        # connection: when it came, or in its turn.
+        # By producer ("": the client itself) and group: a number that was refused, and on which
+        # connection. First the numbers that were refused when they came, then those in their turn.
         self._not_granted: _Refused = {}
         self._broken: _Refused = {}
         self._parked: dict[int, tuple[Subscription, asyncio.TimerHandle]] = {}
@@ -185,10 +185,10 @@ class ClientSession:
         self._enqueue(frame)
 
     def produce(self, frame: Numbered) -> None:
-        """Take a producer's message, as often as it is sent: of its copies one is delivered. So it
-        is with a stamped request of the client. If one
-        before it was refused, and the client did not know that yet, it is refused too: what is
-        delivered out of its order would make the one before it a copy."""
+        """Take a message of a producer, or a stamped request of the client, as often as it is sent:
+        one of its copies is delivered. If an earlier message was refused, and the client did not
+        know that yet, this one is refused too: once it is delivered, the earlier message would
+        count as a copy."""
         number = frame.number
         if number in self._reached:
             if number in self._came:
@@ -207,7 +207,7 @@ class ClientSession:
         self._enqueue(frame)
 
     def send_by_id(self, frame: SendById) -> None:
-        """Take a message with an id, as often as it is sent: of its copies one is delivered."""
+        """Take a message with an id, as often as it is sent: one of its copies is delivered."""
         number = frame.number
         if number in self._reached:
             self._tell(number)
@@ -273,7 +273,8 @@ class ClientSession:
             self._sending = False
 
     async def _entered(self, frame: ClientBatch) -> Receipt:
-        """Submit what has entered the subject's share. It leaves the share if it is not taken."""
+        """Submit a batch that has entered the subject's share. If the site refuses it, it leaves
+        the share."""
         part = (frame.count, len(frame.body))
         try:
             if isinstance(frame, Produce | SendOnce):  # in the order of the queue
@@ -286,8 +287,8 @@ class ClientSession:
         return receipt
 
     async def _submit(self, frame: ClientBatch) -> Receipt:
-        """The site that takes a message says when it was sent, and who the members of its groups
-        are; what a client says of that does not count."""
+        """The site that takes a message sets its time and the members of its groups. The client's
+        word for them does not count."""
         body, extras = unpack_body(frame.body), NO_EXTRAS
         if isinstance(body, Envelope):
             body.check(listed=isinstance(frame, Send | SendListedOnce) and bool(frame.sites))
@@ -359,8 +360,8 @@ class ClientSession:
             self._reached.pop(number, None)
 
     def _finish(self, number: int) -> None:
-        """Remember a stamped request that is stable, as long as the client may not know that. The
-        log would recognise it too, but only by another copy."""
+        """Remember a stamped request that is stable until the client has heard of it. The log would
+        recognise it too, but only by another copy."""
         self._finished[number] = self._reached[number]
         if len(self._finished) > self.limits.messages:
             del self._finished[next(iter(self._finished))]
@@ -394,8 +395,8 @@ class ClientSession:
         self._say(refusal)
 
     def _break(self, refused: _Refused, frame: Numbered, connection: int) -> None:
-        """Note a refusal. A client of which very much is refused begins anew, on a connection that
-        knows nothing of it."""
+        """Note a refusal. If there are very many, drop the connection: the client begins anew on a
+        connection without refusals."""
         pair, at = _numbered(frame)
         if pair not in refused or refused[pair][1] != connection:
             refused[pair] = at, connection
@@ -413,15 +414,15 @@ class ClientSession:
 
 
 def _numbered(frame: Numbered) -> tuple[tuple[str, Group], int]:
-    """Whose numbers they are ("": the client's own), at which group; and the number there."""
+    """The producer ("": the client itself) and the group that count the messages; the number."""
     if isinstance(frame, SendOnce):
         return ("", frame.group), frame.number
     return (frame.producer, frame.group), frame.at
 
 
 def _require_unbroken(frame: Numbered, connection: int, refused: _Refused) -> None:
-    """Raise Error if the one before it is among the refused. Otherwise the client knows of the
-    refusal, or sends all again on a new connection."""
+    """Raise Error if a message before this one was refused, unless the client knows of the refusal
+    or sends all again on a new connection."""
     pair, _ = _numbered(frame)
     broken, when = refused.get(pair, (0, 0))
     if broken and frame.after >= broken and when == connection:

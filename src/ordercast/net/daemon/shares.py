@@ -24,7 +24,7 @@ FIRST_MESSAGES: Final = 256  # kept for the first messages of subjects; or half,
 FIRST_BYTES: Final = 8  # this part of the bytes is kept for them
 
 Unstable = Callable[[], tuple[int, int]]
-"""How many messages, and bytes of them, the site has accepted that are not stable."""
+"""Returns the number and the bytes of the messages that are accepted here and not stable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class SharedWindow:
         self._kept = min(FIRST_MESSAGES, messages // 2), size // FIRST_BYTES
         self._messages = self._bytes = 0
         self._subjects = 0  # that have something under way
-        self._turns: dict[SubjectShare, None] = {}  # those that wait; the next one is first
+        self._turns: dict[SubjectShare, None] = {}  # with callers in line, the next first
         self._unstable = unstable
         self._earlier = unstable()  # at most this much is of an earlier run
 
@@ -120,7 +120,7 @@ class SubjectShare:
         self._line: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._left = 0.0 if limits is None else limits.rate * BURST_S
-        self._at = 0.0  # when that was counted
+        self._at = 0.0  # when `_left` was counted
 
     @property
     def idle(self) -> bool:
@@ -256,7 +256,7 @@ class SubjectShares:
         return self._shares[subject]
 
     def forget(self, there: set[ClientSubject]) -> None:
-        """Drop the shares of subjects that are not there, and have nothing under way."""
+        """Drop the shares of subjects that are not in `there` and have nothing under way."""
         gone = [one for one, share in self._shares.items() if one not in there and share.idle]
         for subject in gone:
             del self._shares[subject]

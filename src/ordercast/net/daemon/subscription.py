@@ -26,8 +26,8 @@ from ordercast.net.admin.frames import (
 from ordercast.net.site.stream import GapBatch, Stream, StreamBatch
 
 CREDIT_BYTES = 16 * 1024 * 1024  # the most credit of a client: it may all wait to be read
-UNREAD_BYTES = 16 * 1024 * 1024  # so much may wait for a client, or a reader waits: batches that
-# have hardly any bytes have frames all the same
+UNREAD_BYTES = 16 * 1024 * 1024  # so much may wait for a client; then its reader waits. Credit
+# alone is no bound: the frame of an empty batch has bytes, too
 CROWDED_S = 0.05  # between looks, while so much waits
 
 
@@ -171,7 +171,7 @@ class Subscription:
 
 
 def _takes_none(batch: StreamBatch) -> bool:
-    """Whether this stands between two positions and takes none."""
+    """Whether the item stands between two positions and has none itself."""
     return isinstance(batch, EpochOpened | Rollback)
 
 

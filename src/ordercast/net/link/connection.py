@@ -39,8 +39,7 @@ _OF_TRANSPORTS = (Ack, *PIPE_FRAMES)  # a ping is an Ack
 
 
 def of_a_guest(frames: Sequence[WireFrame]) -> list[WireFrame]:
-    """A guest's frames, without those that are not allowed to it: it may only tell how many records
-    it knows."""
+    """The frames that a guest is allowed to send: it may only tell how many records it knows."""
     return [Fed(frame.count, ()) for frame in frames if isinstance(frame, Fed)]
 
 

@@ -110,7 +110,7 @@ class Dialler:
             raise
         except OSError as error:  # a timeout is one
             self._abandon(made)
-            # Sites do not all start at once: one that was never connected may yet come.
+            # Sites do not all start at once: a site that was never connected may yet come.
             detail, new = f"{host}:{port} ({why(error)})", peer.connections == 0
             self._complain(peer, LinkTrouble(UNREACHABLE, detail, usual=new))
             self.failed(peer)

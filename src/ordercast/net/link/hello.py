@@ -95,8 +95,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     founded: bool = False  # the speaker has heard of a record: its cluster has a past
     lowest: int = FIRST  # the versions of the wire format that the speaker's program speaks
     highest: int = FIRST
-    program: str = ""  # its version
-    features: tuple[str, ...] = ()  # that it has
+    program: str = ""  # the version of the speaker's program
+    features: tuple[str, ...] = ()  # of the speaker's program
     door: str = ""  # where it listens for clients
 
 
@@ -222,7 +222,7 @@ def was_here(theirs: Mapping[str, str], ours: Mapping[str, str]) -> bool:
 
 def check_terms(theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
     """Raise LinkTrouble if the terms differ from ours. A founding that one side does not know yet
-    does not differ."""
+    agrees with all."""
     for name in (*ours, *sorted(theirs)):
         here, there = ours.get(name), theirs.get(name)
         if here == there or (name in _HINTS and "" in (here, there)):

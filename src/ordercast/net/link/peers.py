@@ -105,8 +105,8 @@ class Peer:
         self.connections = 0
         self.last_error = ""
         self.mistakes = 0
-        self.program = ""  # its version, as its last hello said
-        self.door = ""  # the same
+        self.program = ""  # the version of its program, as its last hello said
+        self.door = ""  # where it listens for clients, as its last hello said
         self._before = [0, 0, 0, 0]  # bytes and frames, in and out, of ended connections
 
     # --- which connection counts ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Pipes through this site, and those that end here (docs/transport.md).
+"""Pipes that go through this site, and pipes that end here (docs/transport.md).
 
 A pipe joins two sites that do not reach each other directly. It goes through a third site that both
 reach. Its ends are ordinary connections, with their own hello and TLS. The relay sees only bytes.

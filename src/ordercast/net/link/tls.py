@@ -179,7 +179,7 @@ class CertificateFiles:
 
 
 class Certificates(CertificateFiles):
-    """A site's: it listens and dials with them."""
+    """The certificates of a site, which listens and dials with them."""
 
     def __init__(self, config: TlsConfig, cluster: str, site: Site) -> None:
         self._uri = certificate_uri(cluster, site)
@@ -191,7 +191,7 @@ class Certificates(CertificateFiles):
 
 
 class ClientCertificates(CertificateFiles):
-    """Those of a program that only dials. Its certificate need not be good for listening, so the
+    """The certificates of a program that only dials. Its own need not be good for listening, so the
     handshake with ourselves does not ask for that."""
 
     def _dialling(self) -> ssl.SSLContext:

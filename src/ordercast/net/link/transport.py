@@ -90,7 +90,7 @@ CLOSING_TURNS: Final = 5  # turns of the loop until an accepted connection has c
 
 
 class KnownPoints(Protocol):
-    """A site's knowledge of the stores of others, and theirs of its own."""
+    """What a site knows of the stores of other sites, and what they know of its store."""
 
     def heard_of(self, peer: Site) -> StorePoint | None: ...
 
@@ -460,7 +460,7 @@ class Transport:
         ours, theirs = (terms.get(FOUNDING) for terms in (self.identity.terms, hello.terms))
         if hello.founded and not self._points.founded() and ours and theirs and ours != theirs:
             self._points.other_cluster(hello.site)
-            raise LinkTrouble(OTHER_FOUNDING, usual=True)  # the same
+            raise LinkTrouble(OTHER_FOUNDING, usual=True)  # the site says why, and stops
 
     def _check_piped(self, connection: Connection, hello: Hello) -> None:
         """Refuse a hello through a pipe from a guest: guests dial directly. If this site has just

@@ -62,7 +62,7 @@ class TransportSite(TransportHost, Protocol):
         """What other sites must agree on."""
 
     def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The features that its program has, and those that the cluster uses."""
+        """The features of its program, and the features that the cluster uses."""
 
     @property
     def door(self) -> str:

@@ -42,7 +42,7 @@ from ordercast.wire.epochs import check_change
 
 
 def new_change_name() -> str:
-    """No two changes have the same: a cluster remembers by it what it has done."""
+    """A name that no other change has. The cluster recognises by it a change that it has done."""
     return os.urandom(8).hex()
 
 
@@ -52,7 +52,7 @@ R = TypeVar("R", covariant=True)
 class ClusterChanges(ABC, Generic[R]):
     """The calls for changes that a node, a daemon's client and their blocking faces share. A call
     returns what `change` returns (R): an awaitable, or nothing where it blocks. `site` is the site
-    that is asked, and the one meant where none is named."""
+    that is asked. A call that names no site means this one."""
 
     site: Site
 
@@ -104,14 +104,14 @@ class ClusterChanges(ABC, Generic[R]):
         return self.change(AddVoter(site))
 
     def remove_voter(self, site: Site) -> R:
-        """Let a site decide changes no longer. If it is being added, and never came, the adding is
-        taken back, and raises ConfigError where it was asked for. Raises as `change`."""
+        """Remove a site from the voters. If it is being added, and never came, its adding is taken
+        back: the call that asked for it raises ConfigError. Raises as `change`."""
         return self.change(RemoveVoter(site))
 
     def grant(self, subject: str, acts: Iterable[str]) -> R:
         """Let a subject (`client:billing`, `site:*`, `socket`) do more: acts such as `send:sales`.
-        Where no table of grants was, this writes down first what was allowed. Raises as
-        `change`."""
+        The first grant of a cluster makes a table, which begins with everything that was allowed
+        without one. Raises as `change`."""
         return self.change(Grant(subject, require_names(acts, "acts")))
 
     def withdraw(self, subject: str, acts: Iterable[str] = ()) -> R:

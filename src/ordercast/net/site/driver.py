@@ -86,7 +86,7 @@ class Keeper(Protocol):
 class Application(Protocol):
     """The running site around the driver: its requests, and the events that it is told."""
 
-    rows_due: bool  # there are rows to `annotate` with, also without records of the site
+    rows_due: bool  # `annotate` has rows to add, perhaps to a commit without records
 
     def offer(self, now: int) -> bool:
         """Hand over what is reserved. False: the site had no room for some of it, ask again."""
@@ -116,8 +116,8 @@ class Application(Protocol):
         """The outcomes of changes that this site asked for: "" if done, else why not."""
 
     def annotate(self, written: StoreBox) -> None:
-        """Add the application's own rows (requests, cursors, events) to a commit. If somebody waits
-        for it, it may not linger."""
+        """Add the application's own rows (requests, cursors, events) to a commit. A commit that
+        somebody waits for may not linger."""
 
     def committed(self) -> None:
         """The oldest commit that was annotated is durable."""
@@ -345,8 +345,8 @@ class NodeDriver:
             self._reveal(box)
 
     def _commit(self, box: MemberBox) -> None:
-        # A checkpoint may be written with the records before it. Deliveries that it lets the core
-        # forget, and that nobody was told yet, are in the store's log: a restart finds them there.
+        # A checkpoint may be written with the records before it. It may let the core forget
+        # deliveries that nobody was told yet: a restart finds them in the store's log.
         written = StoreBox(records=box.persist, at_ns=time.time_ns(), forget=box.forget)
         written.may_linger = _may_linger(box)
         self.application.annotate(written)
@@ -433,7 +433,8 @@ class NodeDriver:
             self.carrier.send(peer, frames)
 
     def _arm(self, now: int, alarm: int) -> None:
-        """One timer. It may ring early, after a later alarm was asked for: that does no harm."""
+        """Set the one timer. It may ring early, if a later alarm has been asked for since: that
+        does no harm."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_at = alarm
@@ -446,8 +447,9 @@ def _nothing() -> None:
 
 
 def _may_linger(box: MemberBox) -> bool:
-    """Whether the box has nothing but own batches, and they have left for their primaries. A second
-    record of each follows when it is back in its place, and then all wait for both."""
+    """Whether the box has only own batches, and all of them have left for their primaries. When a
+    batch comes back in its place, a second record of it is written. Only then does anybody wait,
+    and for both records."""
     if not box.send or box.then_send or box.deliver or box.outcomes or box.forget is not None:
         return False
     return all(type(record) is Accepted for record in box.persist) and all(

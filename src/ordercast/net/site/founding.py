@@ -3,7 +3,7 @@
 A site of the file is one of the founders. Any other is a newcomer: it knows its address and whom to
 ask, and is told the rest once the others have admitted it. A site with a store goes by the store:
 the file may have been edited since, and founders that begin differently would disagree for ever. A
-store without any row is as good as none: a site that votes for a founding writes a row first.
+store without any row does not count: a site that votes for a founding writes a row first.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class _Founded(msgspec.Struct, frozen=True, array_like=True):
 @dataclass(frozen=True, slots=True)
 class Beginning:
     cluster: Cluster
-    layout: Layout  # of the first start; what came later is in the records
+    layout: Layout  # of the first start; later changes are in the records
     address: tuple[str, int]
 
 
@@ -53,7 +53,8 @@ def begin(cluster: Cluster, site: Site, store: AnyStore, address: str = "") -> B
 
 
 def _newcomer(cluster: Cluster, site: Site) -> Layout:
-    """It believes the sites of its file, and takes only the cluster that the file founded."""
+    """The newcomer believes the sites of its file, and joins only the cluster that the file
+    founded."""
     there = [name for name in cluster.sites if name != site and name not in cluster.retired]
     return nowhere(there, cluster.first_layout().founding)
 
@@ -61,7 +62,7 @@ def _newcomer(cluster: Cluster, site: Site) -> Layout:
 def remember(
     store: AnyStore, cluster: Cluster, layout: Layout, address: tuple[str, int], founding: str = ""
 ) -> None:
-    """Keep it in the store. `founding`: of a newcomer, once it was told."""
+    """Keep the founding in the store. `founding`: what a newcomer was told."""
     founded = msgspec.msgpack.encode(_Founded(pack_layout(layout), cluster.tie))
     host, port = address
     at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -73,7 +74,7 @@ def remember(
 
 
 def require_as_before(cluster: Cluster, described: Mapping[str, Any], path: object) -> None:
-    """Refuse another level or policy: the old one's deliveries do not keep its promises.
+    """Refuse another level or policy: earlier deliveries do not keep the promises of the new one.
     `described`: what the store at `path` says of its cluster."""
     for field in ("deliver", "on_failure"):
         before, now = described.get(field), getattr(cluster, field)

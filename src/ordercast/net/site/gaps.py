@@ -53,8 +53,8 @@ class GapBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def audience(self) -> tuple[Group, ...]:
-        """The groups whose readers are told of it: other groups of a send to several are not known
-        any more."""
+        """The groups whose readers are told of the gap. The other groups of a send to several
+        groups are not known any more."""
         return (self.group,)
 
     def between(self, first: int, last: int) -> "GapBatch":

@@ -1,7 +1,7 @@
 """The application's state of a group, handed to a site that joins it.
 
 A member takes its state where the new epoch opens: its application has then applied all messages of
-the group before that epoch, and none of it. A joiner restores the state before its first delivery
+the group before that epoch, and no later one. A joiner restores the state before its first delivery
 of that epoch. So the joiner has everything, whichever member gives the state and however late.
 
 Both sides keep the state in `SITE.snapshots`: after a restart it is given, or restored, again. A
@@ -26,7 +26,7 @@ from ordercast.wire.handover import HandoverFrame, NoSnapshot, SnapshotPiece, Sn
 
 STATE_BYTES = 1 << 30  # of one group
 AGAIN_S = 0.25  # without an answer
-PATIENCE_S = 5.0  # with nothing but refusals: applications may be just starting
+PATIENCE_S = 5.0  # if all donors refuse: their applications may be just starting
 SERVING_S = 5.0  # a state stays in memory after it was last asked for
 _NOTHING = ""  # the reason where there is no state: the group began with the epoch
 
@@ -242,7 +242,7 @@ class _Fetch:
                 async with asyncio.timeout(AGAIN_S):
                     await self._news.wait()
             except TimeoutError:
-                self._turn += 1  # another may be further
+                self._turn += 1  # another donor may be further
         return self._state
 
     def _ask(self) -> None:
@@ -279,7 +279,7 @@ class _Fetch:
 
 
 def is_due(opened: EpochOpened, group: Group) -> bool:
-    """Whether a site has joined the group that needs its state from here."""
+    """Whether a site that has joined the group needs the group's state from here."""
     return group not in opened.joined and group in dict(opened.arrived)
 
 

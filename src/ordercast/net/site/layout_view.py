@@ -80,7 +80,7 @@ def _extra(structure: Structure, group: Group) -> list[Site]:
 
 def changes_told(member: Member) -> list[dict[str, Any]]:
     """Changes under way. `waits_for`: the sites that have not closed yet; only the manager knows
-    them, others say None."""
+    them, other sites say None."""
     return [
         {
             "change": change,
@@ -111,8 +111,8 @@ def absences_told(layout: Layout) -> dict[str, Any]:
 
 
 def producers_told(core: Member) -> list[dict[str, Any]]:
-    """Each producer and group, with the last number as far as this site knows; of a group that
-    remembers ids, how many there were."""
+    """Each producer and group, with the last number as far as this site knows; for a group that
+    remembers ids, how many ids there were."""
     layout, found = core.layout, []
     for (producer, group), ticket in sorted(layout.producers.items()):
         if producer in WINDOWS:

@@ -77,7 +77,7 @@ class ReaderTurn:
         self.cursor: Cursor | None = None
         self.handed = 0  # the last position of the reader's groups that it was given
         self.given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when it has the turn; an error if it never will."""
+        """Done when the follower has the turn; an error if it will never have it."""
 
     def end(self, error: Error) -> None:
         """The follower gets this error instead of anything more."""
@@ -89,7 +89,7 @@ class ReaderTurn:
             self.cursor.wake()
 
     def require(self) -> Cursor:
-        """Its place, if it has the turn."""
+        """The follower's place. Raises TurnLost, or why it ended, unless it has the turn."""
         if self.cursor is not None and self.cursor.ended is not None:
             raise self.cursor.ended
         if self.cursor is None or not self.reader.line or self.reader.line[0] is not self:
@@ -131,7 +131,7 @@ class NamedReaders:
         self._keep = keep
         self._readers = {name: NamedReader(row) for name, row in store.readers().items()}
         self._changed: dict[str, None] = {}  # names of rows that are to be written
-        self._passed: dict[str, None] = {}  # the same, at the next look: a start finds it again
+        self._passed: dict[str, None] = {}  # names of rows that may wait for the next look
         self._gone: dict[str, None] = {}
         self._waiting: list[asyncio.Future[None]] = []  # callers that wait for the next commit
         self._timer: asyncio.TimerHandle | None = None
@@ -158,7 +158,7 @@ class NamedReaders:
                 done.set_exception(Error(f"the reader's position may not be durable: {why}"))
 
     def rows(self) -> tuple[list[ReaderRow], list[str], list[asyncio.Future[None]]]:
-        """The rows to write, the names of those to delete, and who is to be told when they are
+        """The rows to write, the names of the rows to delete, and the callers to tell when they are
         durable."""
         if not (self._changed or self._gone or self._waiting):  # the common case
             return [], [], []
@@ -205,7 +205,7 @@ class NamedReaders:
         return reader
 
     def check(self, name: str, groups: Iterable[Group] | str | None) -> frozenset[Group] | None:
-        """Check what a caller gives. The groups as a row has them."""
+        """Check what a caller gives. Returns the groups in the form of a row."""
         require_reader(name, groups)
         if not self._durable:
             raise ConfigError(
@@ -372,7 +372,7 @@ class NamedReaders:
         await self._stored()
 
     async def confirm_first(self, name: str, position: int, attempt: int | None) -> None:
-        """The same for the follower that has the turn."""
+        """Confirm for the follower that has the turn."""
         reader = self.reader(name)
         if not reader.line:
             raise TurnLost(f"reader {name!r}: nobody follows it; confirm while it is read")

@@ -49,10 +49,10 @@ class NamedBatches:
         making: Making | None = None,
         on_turn: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        """`admit` raises an Error if the caller may not read these groups, the reader's (None: all
-        groups). `making`: as for `NamedReaders.open`. `on_turn` is called with the reader's number,
-        the position that reading goes on behind, and the attempt, when the follower has the
-        turn."""
+        """`admit` is called with the reader's groups (None: all), and raises an Error if the caller
+        may not read them. `making`: as for `NamedReaders.open`. `on_turn` is called with the
+        reader's number, the position that reading goes on behind, and the attempt, when the
+        follower has the turn."""
         self.name = name
         self._named = named
         self._stream = named.stream
@@ -105,7 +105,7 @@ class NamedBatches:
             self._stream.leave(self._cursor)
 
     def admit_again(self) -> None:
-        """Raise what `admit` raises, if it allows the reader's groups no longer."""
+        """Call `admit` again: the caller may have lost a grant."""
         row = self._row if self._turn is None else self._turn.reader.row
         if self._admit is not None and row is not None:
             self._admit(row.groups)

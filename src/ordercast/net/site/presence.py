@@ -2,7 +2,8 @@
 
 Under `exclude` a site accepts nothing while it is absent from its groups, before the voters know
 its store, and after a restart until the next epoch opens. All of this ends when a majority of the
-voters answers: so callers wait. They give up (`NotInMajority`) when none was heard of for long.
+voters answers: so callers wait. They give up (`NotInMajority`) when no majority was heard of for
+long.
 """
 
 import json
@@ -17,7 +18,7 @@ from ordercast.model.groups import Site
 NOT_FOUNDED = "not founded yet"
 _WAITS_FOR = "founding needs every voter once; start "
 PATIENCE = 10  # times the timeout of a silent site
-_LEAST = 3_000_000_000  # nanoseconds: processes that start together are not there together
+_LEAST = 3_000_000_000  # nanoseconds: processes that start together are not ready together
 
 
 class Presence:
@@ -32,7 +33,7 @@ class Presence:
         self._unlinked = unlinked
         self._absent = self._left() is not None
         self._settled = 0
-        self._hopeful_until = 0  # not before this time there can be too long a silence
+        self._hopeful_until = 0  # until this time no silence is too long
         self._patience = max(_LEAST, PATIENCE * core.options.timing.suspect)
 
     @property
@@ -138,6 +139,6 @@ class Presence:
 
 
 def awaited(reason: str) -> list[Site]:
-    """The voters that a site's founding waits for, of what the site says."""
+    """The voters that a site's founding waits for, read from the reason that the site tells."""
     named = reason.partition(_WAITS_FOR)[2].replace(" and ", ", ")
     return [Site(name) for name in named.split(", ") if name]

@@ -26,13 +26,13 @@ from ordercast.model.messages import STAGES
 FEW = 1_024  # groups and lists: up to here nothing is searched for old ones
 
 _Waiter: TypeAlias = tuple[int, int, asyncio.Future[None]]
-"""The seq that is waited for, a number that no other waiter has, and who waits."""
+"""The seq that is waited for, a number that no other waiter has, and the waiter's future."""
 
 _SEQ: Callable[[_Waiter], int] = itemgetter(0)
 
 
 class StageSource(Protocol):
-    """Where a receipt asks."""
+    """Answers receipts."""
 
     async def reached(self, stage: str, group: Group, seq: int) -> None: ...
 
@@ -72,7 +72,7 @@ class ReceiptSource:
 
     def __init__(self, reached: "Callable[[str, Group, int], Awaitable[None]]") -> None:
         self._reached = reached
-        self._refused: Sequence[tuple[Group, range]] = ()  # when its time was over
+        self._refused: Sequence[tuple[Group, range]] = ()  # by the refusal that ended its time
         self._later: ReceiptSource | None = None
 
     def refuse(self, refused: Sequence[tuple[Group, range]]) -> "ReceiptSource":
@@ -198,7 +198,7 @@ class Stages:
                 del self._waiting[stage, group]
 
     def cut(self, group: Group, first: int) -> None:
-        """The same of all from this seq on; the next message may have this seq."""
+        """Refuse all messages from this seq on. The next message may have this seq."""
         self.refuse(group, range(first, sys.maxsize))
         for last in self._last.values():
             if last.get(group, 0) >= first:

@@ -48,7 +48,7 @@ class RecoveryPlan:
     chosen: Site
     voters: tuple[Site, ...]
     lost: tuple[Site, ...]
-    left: tuple[LeftVoter, ...]  # those that were looked at, the furthest first
+    left: tuple[LeftVoter, ...]  # the voters that were looked at, the furthest first
 
 
 class Recovery:

@@ -100,7 +100,7 @@ class RunningSite:
         self.started_ns = time.time_ns()
         self.core = core = self._open_core()
         self._used = self.core.layout.features  # as the transport was told
-        self._revoked = self.core.layout.revoked  # the same
+        self._revoked = self.core.layout.revoked  # as the transport was told
         self.durable = cluster.durability != "memory"
         self.on_layout: list[Callable[[], None]] = []
         """Called after the site has heard of a change of the cluster."""
@@ -137,7 +137,7 @@ class RunningSite:
         self.repeats = RepeatSender(
             self.core, self.sender, self.producing.ticket, self._doubts, self.outside
         )
-        self.rows_due = False  # as in `driver.Application`: one of these has rows
+        self.rows_due = False  # as in `driver.Application`: one of the next four has rows
         self._requests: list[tuple[bytes, int, str, int, int]] = []
         self._answered: list[tuple[bytes, int]] = []
         self._events: list[tuple[str, int, str]] = []
@@ -249,7 +249,7 @@ class RunningSite:
 
     @property
     def retired(self) -> bool:
-        """Whether it knows the cluster, and is no part of it (any more)."""
+        """Whether the site knows the cluster, and is not or no longer a part of it."""
         return self.core.layout.count >= 0 and not self.admitted
 
     def settled(self) -> int:
@@ -266,7 +266,7 @@ class RunningSite:
         return {**self.cluster.terms(), FOUNDING: founding, FORESTS: forests}
 
     def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The features that this program has, and those that the cluster uses."""
+        """The features of this program, and the features that the cluster uses."""
         return self.core.features, self.core.layout.features
 
     def members(self) -> tuple[int, tuple[Site, ...]]:
@@ -359,7 +359,7 @@ class RunningSite:
         self.changes.close(why)
 
     def quiet(self) -> bool:
-        """Whether nothing of this site's is outstanding."""
+        """Whether neither the core nor a message of this site waits for anything."""
         return self.core.quiet() and not self.core.admission.messages
 
     # --- what its application asks ----------------------------------------------------------------
@@ -524,8 +524,8 @@ class RunningSite:
         self._stop(f"site {self.site} has failed, and must be restarted: {error!r}")
 
     def _store_stopped(self, error: Exception) -> None:
-        """Nothing can be acknowledged any more. Others would wait for this site as long as it
-        answers."""
+        """Stop: nothing can be acknowledged any more, and others would wait for this site as long
+        as it answers."""
         if self._closed is None:
             why = f"site {self.site} stops: its store can be written no more: {error}"
             _log.critical("%s", why)

@@ -1,16 +1,12 @@
 """The file of a snapshot: whole or not there, whenever the process or the machine stops.
 
-    ordercast snapshot 1
-    {"cluster": …, "site": …, "group": …, "position": …, "bytes": …, "sha256": …}
-    the state, as the application gave it
-
-Written under another name, forced to disk, renamed, and the directory forced too: a reader finds
-the old snapshot or the new one.
+ordercast snapshot 1
+{"cluster": …, "site": …, "group": …, "position": …, "bytes": …, "sha256": …}
+the state, as the application gave it
 """
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +14,7 @@ from typing import Any
 
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.groups import Group, Site
+from ordercast.whole_files import drafted
 
 _FIRST_LINE = b"ordercast snapshot 1\n"
 
@@ -59,21 +56,13 @@ def write_snapshot(path: Path, snapshot: Snapshot) -> None:
     fields = _fields(snapshot)
     header = json.dumps({**fields, "sha256": _digest(fields, snapshot.state)}).encode() + b"\n"
     beside = path.with_name(f"{path.name}.new")
-    with beside.open("wb") as file:
+    with drafted(path, draft=beside, durable=True), beside.open("wb") as file:
         file.write(_FIRST_LINE + header)
         file.write(snapshot.state)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # or the new name may be gone after a power failure
-    finally:
-        os.close(directory)
 
 
 def read_snapshot(path: Path, cluster: str, site: Site, group: Group) -> Snapshot | None:
-    """The last that was written whole; None before there is any."""
+    """The last snapshot that was written whole. None: there is none yet."""
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: there is no directory {path.parent} for the snapshot")
     try:

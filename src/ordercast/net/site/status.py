@@ -7,7 +7,7 @@ from typing import Any
 from ordercast.companion import CODE
 from ordercast.core.dissemination.registry import UNICAST
 from ordercast.core.epochs.member import Member
-from ordercast.core.observation import holders, untold
+from ordercast.core.observation import holders, observations, untold
 from ordercast.model.version import __version__
 from ordercast.net.link.combined_transport import CombinedTransport
 from ordercast.net.link.tls import EXPIRES_SOON_DAYS
@@ -129,14 +129,15 @@ def stability_told(core: Member) -> dict[str, Any]:
 
 
 def _queues(core: Member) -> list[dict[str, Any]]:
-    """The queues of the site's domain; those of a domain that it only sends to name the epoch."""
+    """The queues of the site's domain, and of domains that it only sends to: names of the latter
+    have the epoch."""
     home = core.layout.home(core.name)
     found: list[dict[str, Any]] = []
     for epoch, engine in core.engines.items():
         where = "" if home is not None and epoch == home.epoch else f"epoch {epoch}: "
         found.extend(
             {"name": where + name, "value": value, "limit": limit}
-            for name, value, limit in engine.observations()
+            for name, value, limit in observations(engine)
         )
     return found
 

@@ -17,7 +17,7 @@ class StorePoints:
     """`behind`: the peers that are not listened to, and why: their stores are older than what they
     have said, or they name what this site has never said. `outdated` is called, with one line, when
     a peer shows that this site's own store is older, or that there is a cluster with a past
-    already. `founded` tells whether this site's has one."""
+    already. `founded` tells whether this site's own cluster has a past."""
 
     def __init__(
         self,

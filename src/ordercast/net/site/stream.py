@@ -89,12 +89,13 @@ class Cursor:
 
     @property
     def read(self) -> int:
-        """The last position handed over, or the one before the first to be."""
+        """The last position that was handed over; at first, the position before the reader's
+        start."""
         return self.last - length_hint(self.items)
 
     @property
     def handed(self) -> int:
-        """The same, or 0 before anything was handed over."""
+        """The last position that was handed over. 0: none yet."""
         read = self.read
         return read if read > self.entered else 0
 
@@ -140,7 +141,8 @@ class Stream:
         self._openings = OpenedEpochs(opened, stored=log is not None)
         self._entrances = Entrances(entered)
         self._rollbacks = RollbackLog(rolled)
-        self._told = max(self._rollbacks.seen_by(confirmed), confirmed_attempt)  # to a reader
+        # The latest attempt that a reader was told of.
+        self._told = max(self._rollbacks.seen_by(confirmed), confirmed_attempt)
         self.rolling: deque[int] = deque()
         """Positions of rollbacks that are being stored, and not told yet."""
         self.on_opened: Callable[[EpochOpened], Awaitable[None]] | None = None
@@ -732,8 +734,8 @@ def _is_whole(batch: _Kept) -> bool:
 
 
 def _first_of(batches: list[_Kept]) -> list[_Kept]:
-    """The first ones, of about `READ_BYTES`: a reader that is slow keeps them all, although the
-    stream has dropped them."""
+    """The first batches, about `READ_BYTES` of them. A slow reader keeps all of them in memory,
+    although the stream has dropped them."""
     size = 0
     for n, batch in enumerate(batches, start=1):
         size += _size_of(batch)

@@ -16,7 +16,6 @@ from typing import Final
 
 from ordercast.model.errors import ConfigError, StoreCorrupt
 from ordercast.model.groups import Site
-from ordercast.net.cluster.directory import create_own
 from ordercast.net.store.file import (
     connect,
     connect_as_it_is,
@@ -25,13 +24,13 @@ from ordercast.net.store.file import (
     read_state,
     require_same,
     store_error,
-    sync_folder,
 )
 from ordercast.net.store.formats import prepare, require_newest
 from ordercast.net.store.inspection import StoreReport, inspect_store
 from ordercast.net.store.rows import RESTORED, Value, is_point
 from ordercast.net.store.store import new_state
 from ordercast.net.store.wal import require_whole
+from ordercast.whole_files import OURS, drafted
 
 PIECE: Final = 1_024  # pages that are copied at a time
 _KEPT: Final = ("founded", "founding", "address", "described")
@@ -84,17 +83,12 @@ def write_copy(file: Path, write: Callable[[Path], None]) -> StoreReport:
         raise ConfigError(f"{file}: is there already, and is not overwritten")
     draft = file.with_name(f"{file.name}.tmp")
     try:
-        draft.unlink(missing_ok=True)
-        os.close(create_own(draft))
-        write(draft)
-        report = inspect_store(draft, alone=True)
-        if report.damaged:
-            raise StoreCorrupt(f"{file}: was not written, the store is damaged: {report.damage[0]}")
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        os.link(draft, file)  # unlike renaming, this replaces nothing
-        draft.unlink()
-        sync_folder(file.parent)
+        with drafted(file, draft=draft, mode=OURS, new=True, durable=True):
+            write(draft)
+            report = inspect_store(draft, alone=True)
+            if report.damaged:
+                damage = report.damage[0]
+                raise StoreCorrupt(f"{file}: was not written, the store is damaged: {damage}")
         report.path = file
         return report
     except FileExistsError:
@@ -104,9 +98,9 @@ def write_copy(file: Path, write: Callable[[Path], None]) -> StoreReport:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror})") from None
     finally:
-        for path in (draft, *(draft.with_name(f"{draft.name}-{log}") for log in ("wal", "shm"))):
+        for log in ("wal", "shm"):
             with suppress(OSError):
-                path.unlink(missing_ok=True)
+                draft.with_name(f"{draft.name}-{log}").unlink(missing_ok=True)
 
 
 def _open(file: Path) -> sqlite3.Connection:

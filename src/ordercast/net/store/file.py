@@ -129,17 +129,6 @@ def write_ahead(db: sqlite3.Connection, path: Path) -> None:
         raise ConfigError(f"{path}: the file system allows no write-ahead log; use a local disk")
 
 
-def sync_folder(folder: Path) -> None:
-    """The names of new files in the folder are durable."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def machine_start() -> str:
     """A name of the machine's present start, if the system has one."""
     try:

@@ -7,16 +7,17 @@ old format or of the new one.
 """
 
 import logging
-import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from ordercast.model.errors import ConfigError
 from ordercast.model.version import told_range
-from ordercast.net.store.file import PAGE_BYTES, sync_folder, write_ahead
+from ordercast.net.store.file import PAGE_BYTES, write_ahead
 from ordercast.net.store.rows import APPLICATION, FIRST_FORMAT, PUT_STATE, SCHEMA, Value, state_row
+from ordercast.whole_files import OURS, drafted, sync
 
 log = logging.getLogger("ordercast.net.store")
 
@@ -74,7 +75,7 @@ def prepare(db: sqlite3.Connection, path: Path, state: dict[str, Value], durabil
         _take_steps(db, FIRST_FORMAT)
         db.executemany(PUT_STATE, [state_row(*item) for item in state.items()])
         db.execute("COMMIT")
-        sync_folder(path.parent)
+        sync(path.parent)
     found = require_ours(db, path)
     write_ahead(db, path)
     # NORMAL: nothing waits for the disk at a commit, yet the file stays whole after a power cut.
@@ -150,19 +151,9 @@ def _copied(db: sqlite3.Connection, path: Path, version: int) -> Path:
     ended before its migration, and is made again."""
     copy = path.with_name(f"{path.name}.format{version}")
     part = copy.with_name(f"{copy.name}.part")
-    part.unlink(missing_ok=True)
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    try:
-        target = sqlite3.connect(part)
-        try:
-            db.backup(target)
-        finally:
-            target.close()
-        with part.open("rb") as whole:
-            os.fsync(whole.fileno())
-        part.replace(copy)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+    with (
+        drafted(copy, draft=part, mode=OURS, durable=True),
+        closing(sqlite3.connect(part)) as target,
+    ):
+        db.backup(target)
     return copy

@@ -22,11 +22,11 @@ from ordercast.net.cluster.directory import (
     MOST_BYTES,
     make_directory,
     read_own,
-    replace_own,
 )
 from ordercast.net.cluster.sockets import why_taken
 from ordercast.net.store.file import connect_to_read
 from ordercast.net.store.rows import RESTORED
+from ordercast.whole_files import OURS, write_file
 
 NOTES: Final = "places"
 
@@ -115,7 +115,7 @@ def note_place(cluster: Cluster, directory: Path) -> None:
         lines.pop(0)
     with contextlib.suppress(OSError, ConfigError):
         make_directory(notes.parent)
-        replace_own(notes, os.fsencode("".join(f"{line}\n" for line in lines)))
+        write_file(notes, os.fsencode("".join(f"{line}\n" for line in lines)), mode=OURS)
 
 
 def has_past(store: Path) -> bool:

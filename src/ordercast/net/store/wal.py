@@ -53,20 +53,28 @@ class _Log(NamedTuple):
 
 
 def require_whole(path: Path) -> None:
-    """Raise StoreCorrupt if a transaction in the middle of the store's log is damaged."""
+    """Raise StoreCorrupt if a transaction in the middle of the store's log is damaged. A site may
+    run: a frame that was being written at the first look is whole at the next one."""
     wal = path.with_name(f"{path.name}-wal")
-    try:
-        file = wal.open("rb")
-    except FileNotFoundError:
-        return
-    with file:  # read frame by frame: a log may be larger than the memory
-        what = _damaged_middle(file)
+    what, before = _look(wal), ""
+    while what and what != before:
+        what, before = _look(wal), what
     if what:
         raise StoreCorrupt(
             f"{wal}: {what} is damaged, and committed batches follow it; keep both files, and"
             " put back intact copies of them or let the site return as a new one"
             " ('ordercast docs store')"
         )
+
+
+def _look(wal: Path) -> str:
+    """What is damaged in the log as it is now. Empty: nothing."""
+    try:
+        file = wal.open("rb")
+    except FileNotFoundError:
+        return ""
+    with file:  # read frame by frame: a log may be larger than the memory
+        return _damaged_middle(file)
 
 
 def lengthen(path: Path, piece: int, upto: int) -> bool:

@@ -1,11 +1,11 @@
 """Checkpoints of a live audit: one file per batch, whole or not there; the last two are kept."""
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from ordercast.model.errors import ConfigError
+from ordercast.whole_files import write_file
 
 QUERY, FIGURES = "query", "query-figures"
 """Folders in which Spark keeps the offsets of the audit's query and of that of live figures."""
@@ -66,12 +66,7 @@ class AuditCheckpoint:
 
     def save(self, kept: KeptBatch) -> None:
         name = f"batch-{kept.batch:012}{_SUFFIX}"
-        temporary = self._folder / f".{name}.{os.getpid()}.tmp"
-        with temporary.open("wb") as file:
-            file.write(msgspec.msgpack.encode(kept))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._folder / name)
+        write_file(self._folder / name, msgspec.msgpack.encode(kept), durable=True)
         for old in self._files()[:-_KEPT]:
             old.unlink(missing_ok=True)
 

@@ -1,7 +1,8 @@
-"""Following a folder without Spark: one process reads what is new and judges it."""
+"""Following without Spark: one process reads the new rows of a folder, or of a cluster that runs,
+and judges them. The stores of a cluster are appended to a lake, and the lake is followed."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ordercast.check.live import PATIENCE, WINDOW
@@ -15,6 +16,7 @@ EVERY_S = 1.0
 
 def follow_folder(
     history: Path,
+    look: Callable[[], object] | None = None,
     *,
     checkpoint: Path | None = None,
     every_s: float = EVERY_S,
@@ -25,8 +27,11 @@ def follow_folder(
     on_figures: OnFigures | None = None,
 ) -> Iterator[LiveVerdict]:
     """Yields the verdict after each batch, and never ends; with `once`, it ends with the rows that
-    are there now. If the checkpoint has a verdict, that is the first. `figures`: a folder for live
-    figures. `on_figures` is called whenever windows close."""
+    are there now. If the checkpoint has a verdict, that is the first. `look` appends new rows of a
+    cluster's stores to the lake `history`; a lake and its checkpoint go together. `figures`: a
+    folder for live figures. `on_figures` is called whenever windows close."""
+    if look is not None:
+        look()
     # An event that was late is in its file by now, and is read first.
     audit = CheckpointedAudit(
         str(history.resolve()), checkpoint, patience=patience, window=window,
@@ -49,3 +54,5 @@ def follow_folder(
                 yield audit.verdict
             return
         time.sleep(every_s)
+        if look is not None:
+            look()

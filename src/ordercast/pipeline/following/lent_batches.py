@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ordercast.pipeline.following.query_thread import QueryThread
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -87,16 +89,14 @@ def _nobody_takes(batch: int) -> RuntimeError:
     return RuntimeError(f"no client takes batch {batch}")
 
 
-class LentQuery:
-    """Hands the batches of a query to `take`, in a thread of this process. It has the methods of
-    Spark's queries. An error in `take` ends it."""
+class LentQuery(QueryThread):
+    """Hands the batches of a query to `take`."""
 
     def __init__(self, spark: "SparkSession", writer: Any, take: Take) -> None:
         prefix = f"ordercast_{uuid.uuid4().hex}"
         self._names = BatchNames(spark, prefix)
         self._take = take
-        self._stopping = threading.Event()
-        self._error: Exception | None = None
+        super().__init__("ordercast batches")
         self._names.give(_BEAT, 0)
         try:
             self.query = writer.foreachBatch(Lender(prefix, GONE_S)).start()
@@ -104,41 +104,11 @@ class LentQuery:
             with suppress(Exception):  # the error of the start is the one to tell
                 self._names.remove(_BEAT, 0)
             raise
-        self._taking = threading.Thread(target=self._run, name="ordercast batches", daemon=True)
         self._living = threading.Thread(target=self._live, name="ordercast beats", daemon=True)
-        self._taking.start()
         self._living.start()
+        self._thread.start()
 
-    @property
-    def isActive(self) -> bool:  # noqa: N802
-        return self._taking.is_alive()
-
-    def exception(self) -> Exception | None:
-        return self._error
-
-    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
-        self._taking.join(timeout)
-        if self._error is not None:
-            raise self._error
-        return not self._taking.is_alive()
-
-    def stop(self) -> None:
-        """End the query after the present batch."""
-        self._stopping.set()
-        self._taking.join()
-        self._living.join()
-
-    def _run(self) -> None:
-        try:
-            self._take_batches()
-        except Exception as error:
-            self._error = error
-        try:
-            self._end()
-        except Exception as error:
-            self._error = self._error or error
-
-    def _take_batches(self) -> None:
+    def _work(self) -> None:
         while not self._stopping.is_set():
             active = self.query.isActive
             there = self._names.there()

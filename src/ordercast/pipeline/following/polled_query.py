@@ -5,7 +5,6 @@ file of the checkpoint has both the state and the list of files, so a batch coun
 all.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -14,6 +13,7 @@ from ordercast.history.rows import History
 from ordercast.model.errors import ConfigError
 from ordercast.pipeline.following import tables
 from ordercast.pipeline.following.folder import SMALL
+from ordercast.pipeline.following.query_thread import QueryThread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,9 +62,8 @@ class ServedFiles:
         return new
 
 
-class PolledQuery:
-    """A thread that judges batch after batch. It has the methods of Spark's queries. `batches`
-    gives the batches that have come since the last call."""
+class PolledQuery(QueryThread):
+    """Judges batch after batch. `batches` gives the batches that have come since the last call."""
 
     def __init__(
         self,
@@ -73,41 +72,18 @@ class PolledQuery:
         every_s: float,
         once: bool,
     ) -> None:
+        super().__init__("ordercast audit")
         self._batches = batches
         self._judge = judge
         self._every_s = every_s
         self._once = once
-        self._stopping = threading.Event()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name="ordercast audit", daemon=True)
         self._thread.start()
 
-    @property
-    def isActive(self) -> bool:  # noqa: N802
-        return self._thread.is_alive()
-
-    def exception(self) -> Exception | None:
-        return self._error
-
-    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802
-        self._thread.join(timeout)
-        if self._error is not None:
-            raise self._error
-        return not self._thread.is_alive()
-
-    def stop(self) -> None:
-        """End the query after the present batch."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            while True:
-                for rows in self._batches():
-                    self._judge(rows)
-                    if self._stopping.is_set():
-                        return
-                if self._once or self._stopping.wait(self._every_s):
+    def _work(self) -> None:
+        while True:
+            for rows in self._batches():
+                self._judge(rows)
+                if self._stopping.is_set():
                     return
-        except Exception as error:
-            self._error = error
+            if self._once or self._stopping.wait(self._every_s):
+                return

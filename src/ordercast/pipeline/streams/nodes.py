@@ -7,7 +7,6 @@ readers stay where they are. A batch query reads without a name, so nothing is k
 
 import asyncio
 import logging
-import threading
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -25,8 +24,10 @@ from ordercast.model.errors import ConfigError, Forgotten
 from ordercast.model.groups import Site
 from ordercast.model.messages import DeliveredBatch
 from ordercast.model.names import nearest
-from ordercast.net.client.client import Away, Client, connect
+from ordercast.net.client.calls import Away
+from ordercast.net.client.client import Client, connect
 from ordercast.net.client.endpoints import is_address
+from ordercast.net.client.loop_thread import LoopThread
 from ordercast.net.site.gaps import GapBatch
 from ordercast.net.site.stream import StreamBatch
 from ordercast.pipeline.streams.columns import RowsOfBatches
@@ -48,23 +49,6 @@ class Door(NamedTuple):
 
     site: Site
     address: str
-
-
-class LoopThread:
-    """An event loop in a thread, for the calls of a program that has none."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 def client_of(nodes: NodeOptions, door: Door | None, site: Site | None = None) -> Client:

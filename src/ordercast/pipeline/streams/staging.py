@@ -6,21 +6,20 @@ then renamed or linked: it is there whole, or not at all.
 """
 
 import json
-import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from ordercast.model.errors import ConfigError, Error
 from ordercast.model.groups import Group
 from ordercast.model.headers import HeaderItems
+from ordercast.whole_files import drafted, sync, write_file
 
 KEPT_BATCHES = 100  # as many as Spark keeps commits of, by default
 _FIXED, _DONE = "fixed.json", "done"
@@ -81,24 +80,20 @@ class Staging:
         groups: dict[Group, None] = {}
         count = largest = 0
         unfinished = place / f".{name}"
-        try:
-            with unfinished.open("xb") as file:
-                for row in rows:
-                    data = encoder.encode(row)
-                    head = len(data).to_bytes(4, "big")
-                    digest.update(head)
-                    digest.update(data)
-                    file.write(head)
-                    file.write(data)
-                    count += 1
-                    groups[row.group] = None
-                    largest = max(largest, len(row.payload))
-                _force(file)
-            unfinished.rename(place / name)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-        _force_folder(place)
+        with (
+            drafted(place / name, draft=unfinished, durable=True),
+            unfinished.open("wb") as file,
+        ):
+            for row in rows:
+                data = encoder.encode(row)
+                head = len(data).to_bytes(4, "big")
+                digest.update(head)
+                digest.update(data)
+                file.write(head)
+                file.write(data)
+                count += 1
+                groups[row.group] = None
+                largest = max(largest, len(row.payload))
         return StagedFile(partition, name, count, digest.hexdigest(), sorted(groups), largest)
 
     # --- in a commit ------------------------------------------------------------------------------
@@ -251,26 +246,7 @@ def _make(folder: Path) -> None:
 
 def _write_once(path: Path, data: bytes) -> None:
     """Write a file unless it is there. Of several that do so at the same time one succeeds."""
-    beside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    with beside.open("xb") as file:
-        file.write(data)
-        _force(file)
     try:
-        with suppress(FileExistsError):
-            os.link(beside, path)
-    finally:
-        beside.unlink()
-    _force_folder(path.parent)
-
-
-def _force(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _force_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        write_file(path, data, new=True, durable=True)
+    except FileExistsError:
+        sync(path.parent)  # whoever wrote it may not have come so far

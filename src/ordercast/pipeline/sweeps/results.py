@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ordercast.history.schema import arrow
+from ordercast.history.writer import write_parquet
 from ordercast.pipeline.sweeps.rounds import Progressed, values_of
 from ordercast.pipeline.sweeps.statistics import estimate
-from ordercast.pipeline.sweeps.store import write_parquet, write_whole
+from ordercast.pipeline.sweeps.store import write_whole
 from ordercast.pipeline.sweeps.tasks import FinishedRun, Point
 from ordercast.pipeline.sweeps.units import unit_of
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ordercast.model.errors import ConfigError
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.names import nearest, require_keys, shown
 from ordercast.model.verb_options import VerbOption
 from ordercast.pipeline.sweeps.statistics import Precision
@@ -261,7 +261,7 @@ def _read(path: Path, told: str) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"{told}: {(error.strerror or str(error)).lower()}") from None
+        raise ConfigError(f"{told}: {reason(error)}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{told}: is not UTF-8 text (byte {error.start})") from None
     except ValueError as error:  # e.g. a null character in the name

@@ -7,21 +7,19 @@ rows belong to a wave that never ended, and are removed.
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ordercast.history.rows import Meta, Row
 from ordercast.history.schema import arrow, parquet
 from ordercast.history.tables import TABLES
-from ordercast.history.writer import META_FILE, write_table
-from ordercast.model.errors import ConfigError
+from ordercast.history.writer import META_FILE, encode_meta, write_parquet, write_table
+from ordercast.model.errors import ConfigError, reason
 from ordercast.model.version import __version__
 from ordercast.pipeline.sweeps.histories import unpack
 from ordercast.pipeline.sweeps.tasks import FinishedRun
+from ordercast.whole_files import write_file
 
 LAYOUT = 1
 ROWS, HISTORY = "rows", "history"
@@ -41,7 +39,7 @@ class RunStore:
         try:
             (self.folder / ROWS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"{self.folder}: {(error.strerror or str(error)).lower()}") from None
+            raise ConfigError(f"{self.folder}: {reason(error)}") from None
         meta = self.folder / META_FILE
         if meta.exists():
             self._require_same(meta)
@@ -69,7 +67,7 @@ class RunStore:
 
     def write_meta(self, more: Mapping[str, Any]) -> None:
         text = json.dumps({**self._identity, **more}, indent=1, sort_keys=True)
-        write_whole(self.folder / META_FILE, text + "\n")
+        write_whole(self.folder / META_FILE, f"{text}\n")
 
     def _require_same(self, meta: Path) -> None:
         try:
@@ -95,8 +93,7 @@ class RunStore:
                 if _number(part) not in finished:
                     part.unlink()
         meta = Meta(code_version=__version__, config=dict(self._identity), clock="virtual")
-        text = msgspec.json.format(msgspec.json.encode(meta, order="sorted"), indent=1)
-        write_whole(folder / META_FILE, text.decode() + "\n")
+        write_file(folder / META_FILE, encode_meta(meta))
 
     def _append_history(self, number: int, outcomes: Iterable[FinishedRun]) -> None:
         tables: dict[str, list[Row]] = {name: [] for name in TABLES}
@@ -157,17 +154,5 @@ def _read_part(path: Path) -> list[FinishedRun]:
     ]  # fmt: skip
 
 
-def write_parquet(path: Path, table: Any) -> None:
-    draft = _draft(path)
-    parquet().write_table(table, draft, compression="zstd")
-    draft.replace(path)
-
-
 def write_whole(path: Path, text: str) -> None:
-    draft = _draft(path)
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
-
-
-def _draft(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_file(path, text.encode())

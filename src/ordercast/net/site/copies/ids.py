@@ -31,7 +31,7 @@ TicketGiver = Callable[[str, Group, str], Awaitable[int]]
 """Of whom, at which group, and the feature that it needs (`ProducerSender.ticket`)."""
 
 
-FRESH_S = 0.05  # so long a member's answer is used for marks
+FRESH_S = 0.05  # how long a member's answer is used for marks
 
 
 class _Room:
@@ -53,7 +53,8 @@ class _Room:
         self._under_way += 1
 
     async def settled(self, ask: Callable[[], Awaitable[int]]) -> int:
-        """What a member has told lately; it is not so old that many ids came since."""
+        """What a member has told. The answer is asked for anew before many ids can have come
+        since."""
         at, settled, uses = self._told
         now = asyncio.get_running_loop().time()
         if not uses or now - at > FRESH_S:
@@ -100,9 +101,9 @@ class IdSender:
         extras: Extras,
         subject: ClientSubject | None = None,
     ) -> Receipt:
-        """`name`: the id, and the mark since when it may have been sent, if that is known;
-        `subject`: whom a client speaks for. Raises as `mark` and `multicast_many`; Expired if the
-        window was removed since the mark."""
+        """`name`: the id, and the mark when it may have been sent first, if that is known;
+        `subject`: the subject that a client speaks for. Raises as `mark` and `multicast_many`;
+        Expired if the window was removed since the mark."""
         chosen, since = name
         require_id(group, chosen, since)
         client = by_id(str(subject or ClientSubject("site", self._core.name)), chosen)
@@ -157,7 +158,8 @@ class IdSender:
             room.leave()
 
     def _members(self, group: Group) -> Sequence[Site]:
-        """The members of a group that this site is a member of, or that it can ask."""
+        """The members of the group. Raises ConfigError if this site is no member and can ask
+        none."""
         core = self._core
         core.domain(group, ())  # raises if there is none
         if self._outcomes.is_open:
@@ -178,7 +180,7 @@ class IdSender:
     def _require_told(self, group: Group, since: int, mark: int) -> None:
         """Raise Error if a mark is far above what this site knows. A message keeps its mark in all
         copies, and the mark may come from a site that is further on. But the next number must be
-        above the mark: one that no site has given would make the group forget all ids."""
+        above the mark: a mark that no site has given would make the group forget all ids."""
         if since > mark + IDS:
             raise Error(
                 f"since: {since} is far above the mark {mark} of group {group!r} here: this site is"

@@ -19,8 +19,8 @@ from ordercast.net.site.copies.questions import Questions, member_to_ask
 from ordercast.wire.copies import CopyFrame, CopyTold, CopyWanted
 
 Name: TypeAlias = tuple[Group, bytes]
-"""Of a group, and under which a producer's messages or a message with an id travel; empty: the ids
-of the group."""
+"""A group, and the name under which a producer's messages or a message with an id travel. The empty
+name: all ids of the group."""
 
 
 class Outcomes:
@@ -43,8 +43,8 @@ class Outcomes:
         return None if known is None else known.settled
 
     async def settled(self, group: Group) -> int:
-        """The same, as a member knows it. Raises UnknownGroup if the group is removed before one
-        has answered."""
+        """The same, as a member knows it. Raises UnknownGroup if the group is removed before a
+        member has answered."""
         return (await self.questions.ask((group, b""))).settled
 
     async def delivered(
@@ -55,9 +55,9 @@ class Outcomes:
         was_told: Callable[[], bool],
     ) -> bool:
         """Whether a message whose copy is stable is delivered. False: it is not, as far as is
-        known. `found`: what follows from an answer and the epoch that the group had before.
-        `is_over`: nobody knows of the producer or of the ids any more. `was_told`: the end of an
-        epoch has said that it is delivered."""
+        known. `found` is called with an answer, and the group's epoch before the question: it tells
+        what follows. `is_over`: no member knows the producer or the ids any more. `was_told`: the
+        end of an epoch has said that it is delivered."""
         while not was_told():
             if is_over():
                 return False

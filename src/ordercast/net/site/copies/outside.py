@@ -27,7 +27,7 @@ from ordercast.wire.client_marks import (
     ListMarksWanted,
 )
 
-BEHIND_S = 0.05  # after this time a member is asked again that is in an earlier epoch
+BEHIND_S = 0.05  # after this time a member in an earlier epoch is asked again
 
 
 class OutsideMarks:
@@ -93,7 +93,7 @@ class OutsideMarks:
 
     async def ask(self, group: Group) -> ClientMarks:
         """What this site knows itself; without a log of the group, the answer of a member. Raises
-        UnknownGroup if the group is removed before one has answered."""
+        UnknownGroup if the group is removed before a member has answered."""
         if (known := self.here(group)) is not None:
             return known
         return await self.questions.ask(group)

@@ -58,9 +58,10 @@ class ProducerSender:
         extras: Extras,
         subject: ClientSubject | None = None,
     ) -> Receipt:
-        """`name`: the producer, and its number with its generation; `subject`: whom a client speaks
-        for. Raises as `multicast_many`; ConfigError also if the cluster takes no more producers, or
-        if there is a generation and this site can neither know nor ask what is fenced."""
+        """`name`: the producer, and its number with its generation; `subject`: the subject that a
+        client speaks for. Raises as `multicast_many`; ConfigError also if the cluster takes no more
+        producers, or if there is a generation and this site can neither know nor ask what is
+        fenced."""
         producer, number = name
         generation = generation_in(number)
         require_producer(group, producer, number - in_generation(generation, 0), generation)

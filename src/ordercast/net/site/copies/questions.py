@@ -36,7 +36,7 @@ class Questions(Generic[Topic, Answer]):
     def __init__(self, put: Callable[[Topic, int], None], gone: Callable[[Topic], str]) -> None:
         self._put_one = put
         self._gone = gone
-        self.number = secrets.randbits(_RUN_BITS)  # an answer to an earlier run is none
+        self.number = secrets.randbits(_RUN_BITS)  # answers to an earlier run do not fit
         self.rounds: dict[Topic, _Round[Answer]] = {}
         self._next: dict[Topic, list[asyncio.Future[Answer]]] = {}
         self._why_not = ""  # why nothing is asked any more
@@ -112,6 +112,7 @@ class Questions(Generic[Topic, Answer]):
 
 
 def member_to_ask(core: Member, members: Sequence[Site], question: int) -> Site | None:
-    """One of the members that may answer, for each question the next one; None: there is none."""
+    """The member that is asked this question: each question goes to the next one that may answer.
+    None: there is no such member."""
     there = [site for site in members if site not in core.layout.absent and site != core.name]
     return there[question % len(there)] if there else None

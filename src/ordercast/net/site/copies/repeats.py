@@ -32,14 +32,14 @@ from ordercast.net.site.sender import SiteSender
 _log = logging.getLogger("ordercast.net.repeats")
 
 TicketGiver = Callable[[str, Group, str, tuple[Site, ...]], Awaitable[int]]
-"""Of whom, at which group, the feature that it needs, and the sites of a list
+"""Called with a producer or window, a group, the feature that it needs, and the sites of a list
 (`ProducerSender.ticket`)."""
 
 Listed = tuple[Group, tuple[Site, ...], bool]
 """The name of a list, its sites, and whether the request was sent before."""
 
 AGAIN_S = 10.0  # after this time a window that was not granted is asked for again
-_FEW_LISTS = 4 * LIST_WINDOWS  # before those that have no window are forgotten
+_FEW_LISTS = 4 * LIST_WINDOWS  # above this number, lists without a window are forgotten
 
 
 class RepeatSender:
@@ -161,9 +161,9 @@ class RepeatSender:
         extras: Extras,
         subject: ClientSubject | None = None,
     ) -> Receipt:
-        """`name`: the client, its number and its stamp; `subject`: whom it speaks for. Raises as
-        `multicast_many`; Expired if the window was removed since; Error if this site cannot
-        tell."""
+        """`name`: the client, its number and its stamp; `subject`: the subject that it speaks for.
+        Raises as `multicast_many`; Expired if the window was removed since; Error if this site
+        knows no mark."""
         await self._sender.ready()
         if group not in self._core.layout.groups:
             self._core.domain(group, ())  # raises UnknownGroup
@@ -226,7 +226,7 @@ class RepeatSender:
         )
 
     async def _mark(self, group: Group, ticket: int, stamp: int) -> int:
-        """The mark of the group, as it is known here. Raises Error if it is not."""
+        """The mark of the group. Raises Error if it is not known here."""
         marks, mark = self._marks(group), ticket << MARK_BITS
         if ticket and marks is not None:
             return max(marks.heard.get(group, 0), mark)

@@ -47,7 +47,7 @@ class _Waiting(dict[Group, deque[tuple[int, int]]]):
             self.pop(group, None)
 
     def drop(self, group: Group, first: int = 0) -> None:
-        """The messages from this seq on never get there."""
+        """The messages from this seq on never reach the stage."""
         waiting = self.get(group)
         while waiting and waiting[-1][0] >= first:
             waiting.pop()

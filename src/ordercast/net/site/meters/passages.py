@@ -1,4 +1,4 @@
-"""Epochs as they pass: when each opened here, why, and how long those before it took to close.
+"""Epochs as they pass: when each opened here, why, and how long the epochs before it took to close.
 
 An operator asks for this after a bad night. It is kept in memory, for the last epochs only.
 """
@@ -15,8 +15,8 @@ MOST_PASSAGES = 64
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """An epoch that opened while this process ran. `pause_ms`: since this site heard that the
-    epochs before it close; None where it heard of both at once."""
+    """An epoch that opened while this process ran. `pause_ms`: the time since this site heard that
+    the epochs before it close. None: it heard of both at once."""
 
     epoch: int
     after: tuple[int, ...]
@@ -59,7 +59,7 @@ class Passages:
     def _opened(self, layout: Layout, epoch: int, now: int, at_ns: int) -> None:
         domain = layout.domains[epoch]
         before = [self._closing[old] for old in domain.after if old in self._closing]
-        # A domain that no other came before opens with the change that closes some others.
+        # A domain without a domain before it opens with the change that closes others.
         before = before or list(self._closing.values())
         since = min((when for when, _ in before), default=None)
         reasons = dict.fromkeys(why for _, why in before)

@@ -22,7 +22,7 @@ REST = "*"  # groups beyond `MOST_GROUPS`
 
 
 class GroupCounts:
-    """The messages of one group that this site has sent, and those that it has delivered."""
+    """Counts of the messages to one group: sent by this site, and delivered here."""
 
     __slots__ = ("bytes", "delivered", "sent")
 
@@ -33,7 +33,8 @@ class GroupCounts:
 
 
 class Traffic:
-    """State: the counts of each group that had messages. `times`: those of this site's own."""
+    """State: the counts of each group that had messages. `times`: the times of this site's own
+    messages."""
 
     def __init__(self, stream: Stream, site: Site, incarnation: int) -> None:
         self.times = Latencies(site, incarnation)
