@@ -109,8 +109,13 @@ def test_a_query_that_ends_reads_up_to_what_was_there_when_it_began(tmp_path: Pa
     more = write(tmp_path / "more", [delivered(s, n) for s in "ab" for n in (6, 7)])
     (more / "deliveries").rename(folder / "deliveries" / "more")
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert end == {"a": [1, 5], "b": [1, 0]}
+    assert end == {"a": [1, 5]}
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
+    later = stream(folder, maxOffsetsPerTrigger="3")  # site b is new to it, and begins with 6
+    first = later.latestOffset(end, later.getDefaultReadLimit())
+    assert first == {"a": [1, 6], "b": [1, 6]}
+    assert positions(rows_of(later, later.partitions(end, first))) == [("a", 6), ("b", 6)]
+    assert later.latestOffset(first, None) == {"a": [1, 7], "b": [1, 7]}
 
 
 def test_without_limits_of_spark_the_reader_keeps_its_own(tmp_path: Path) -> None:
@@ -164,6 +169,30 @@ def test_a_history_that_begins_above_the_query_is_a_loss_of_data(tmp_path: Path)
     assert (gap["kind"], gap["position"], gap["positions"]) == ("gap", 4, 2)
     assert [row["position"] for row in rest] == [6, 7, 8]
     assert stream(folder).initialOffset() == {"a": [1, 5]}  # the earliest that there is
+
+
+def test_a_query_that_began_before_the_first_row_is_told_what_is_gone(tmp_path: Path) -> None:
+    folder = write(tmp_path / "h", [delivered("a", n) for n in range(6, 9)])
+    with pytest.raises(DataLoss, match="site a: positions 1 to 5 cannot be read"):
+        stream(folder).latestOffset({"a": [1, 0]}, None)
+    reader = stream(folder)
+    with pytest.raises(DataLoss, match="site a: positions 1 to 5 cannot be read"):
+        rows_of(reader, reader.partitions({"a": [1, 0]}, {"a": [1, 8]}))
+    reader = stream(folder, startingOffsets='{"a": [1, 0]}')  # as "earliest"
+    assert reader.initialOffset() == {"a": [1, 5]}
+
+
+def test_a_history_that_ends_below_the_query_is_a_loss_of_data(tmp_path: Path) -> None:
+    """As one that was made anew of stores that were restored from older copies: its next rows are
+    others than those that the query has read."""
+    folder = write(tmp_path / "h", [delivered("a", n) for n in range(1, 4)])
+    with pytest.raises(DataLoss, match=r"site a: positions from 6 on .* the history ends at 3: it"):
+        stream(folder).latestOffset({"a": [1, 5]}, None)
+    reader = stream(folder, failOnDataLoss="false")
+    end = reader.latestOffset({"a": [1, 5]}, None)
+    gap, *rest = rows_of(reader, reader.partitions({"a": [1, 5]}, end))
+    assert (gap["kind"], gap["position"], gap["positions"]) == ("gap", 1, 0)
+    assert [row["position"] for row in rest] == [1, 2, 3]
 
 
 def test_a_run_is_chosen(tmp_path: Path) -> None:

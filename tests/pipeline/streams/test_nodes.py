@@ -237,6 +237,10 @@ async def test_a_site_without_its_store_is_a_loss_of_data(tmp_path: Path) -> Non
         assert found[0] == ("a", 1, "")
         assert [payload for _, _, payload in found[1:]] == ["a1", "a2"]
         assert await eventually(other, 1) == [("a", 3, "a3")]
+        await client.remove_reader("spark")
+        # Nor does what is asked for the progress of the query.
+        assert await asyncio.to_thread(reckless.reportLatestOffset) == {"a": [1, 3]}
+        assert (await other.batch())[0] == ("a", 1, "")
         await other.stop()
 
 
@@ -263,6 +267,183 @@ async def test_a_store_that_is_lost_is_a_loss_of_data_however_far_the_new_one_ha
         with pytest.raises(DataLoss, match=r"site a: positions from 5 on .*'spark' is gone"):
             await query.batch()
         await query.stop()
+
+
+async def all_settled(client: Client) -> None:
+    while (status := await client.status())["settled"] < status["position"]:
+        await asyncio.sleep(0.01)
+
+
+@in_loop
+async def test_a_query_that_began_before_the_first_message_is_told_what_is_gone(
+    tmp_path: Path,
+) -> None:
+    """Position 0 is as good as any other: the reader kept from there on, up to its limit."""
+    groups = {"alpha": ["a"], "beta": ["a"]}
+    async with served(tmp_path, groups) as sites, sites.connect("a") as client:
+        options = local(sites, sites="a", subscribe="alpha")
+        query = Query(stream(**options))
+        assert await query.batch() == []
+        await query.stop()
+        assert query.start == {"a": [1, 0]}
+        await send(client, "a1")
+        store = site_of(sites.cluster["a"]).store
+        while await asyncio.to_thread(lambda: store.first) <= 1:
+            for _ in range(10):
+                await (await client.multicast("beta", bytes(10_000))).stable()
+            await client.confirm((await client.status())["position"])
+            await client.reset_reader("spark")  # as its limit does
+        await sites.kill("a")  # what is in memory is read although it was removed
+        await sites.start("a")
+        query = Query(stream(**options), query.start)
+        with pytest.raises(DataLoss, match=r"site a: positions 1 to \d+ cannot be read: they are"):
+            await query.batch()
+        await query.stop()
+
+
+@in_loop
+async def test_a_site_that_is_new_to_a_query_begins_with_what_is_kept(tmp_path: Path) -> None:
+    """Also where a batch is smaller than what is gone."""
+    groups = {"alpha": ["a", "b"], "beta": ["a"]}
+    async with (
+        served(tmp_path, groups, unnamed_reader=False) as sites,
+        sites.connect("a") as client,
+    ):
+        await client.open_reader("old", "*")
+        await send(client, *(f"a{n}" for n in range(30)))
+        store = site_of(sites.cluster["a"]).store
+        while await asyncio.to_thread(lambda: store.first) <= 20:
+            for _ in range(10):
+                await (await client.multicast("beta", bytes(10_000))).stable()
+            await client.reset_reader("old", 26)
+        await sites.kill("a")
+        await sites.start("a")
+        await all_settled(client)
+        before = Query(stream(**local(sites, sites="b")))
+        await before.batch()
+        await before.stop()
+        options = local(sites, sites="a,b", maxOffsetsPerTrigger="7", maxRecordsPerPartition="3")
+        query = Query(stream(**options), before.start)
+        found: list[tuple[str, int, str]] = []
+        while ("a", 30, "a29") not in found:
+            found += await query.batch()
+        positions = [position for site, position, _ in found if site == "a"]
+        assert 20 < positions[0] <= 26
+        assert positions == list(range(positions[0], positions[-1] + 1))
+        await query.stop()
+
+
+@in_loop
+async def test_a_store_that_is_older_than_the_query_is_a_loss_of_data(tmp_path: Path) -> None:
+    """As after `restore --exact` of all stores. The reader is there, but later positions are given
+    to other messages."""
+    async with served(tmp_path, {"alpha": ["a"]}) as sites:
+        async with sites.connect("a") as client:
+            await send(client, "a1", "a2")
+        query = Query(stream(**local(sites, sites="a")))
+        await eventually(query, 2)
+        await sites.kill("a")
+        copies = [(file, file.read_bytes()) for file in tmp_path.glob("a.db*")]
+        await sites.start("a")
+        async with sites.connect("a") as client:
+            await send(client, "a3", "a4")
+        await eventually(query, 2)
+        await sites.kill("a")
+        await sites.start("a")
+        assert await query.batch() == []  # it has all that it had
+        await sites.kill("a")
+        for file in tmp_path.glob("a.db*"):
+            file.unlink()
+        for file, data in copies:
+            file.write_bytes(data)
+        await sites.start("a")
+        reckless = stream(**local(sites, sites="a", failOnDataLoss="false"))
+        for reader in (query.reader, stream(**local(sites, sites="a"))):
+            again = Query(reader, query.start)
+            with pytest.raises(DataLoss, match=r"site a: positions from 5 on .* log ends at 2, as"):
+                await again.batch()
+            await again.stop()
+        other = Query(reckless, query.start)
+        assert await eventually(other, 3) == [("a", 1, ""), ("a", 1, "a1"), ("a", 2, "a2")]
+        async with sites.connect("a") as client:
+            await send(client, "a5")
+        assert await eventually(other, 1) == [("a", 3, "a5")]
+        await other.stop()
+
+
+@in_loop
+async def test_a_reader_that_others_have_made_again_is_another_one(tmp_path: Path) -> None:
+    """If it is in another store, positions began anew."""
+    async with served(tmp_path, {"alpha": ["a"]}) as sites, sites.connect("a") as client:
+        await send(client, "a1", "a2")
+        query = Query(stream(**local(sites, sites="a")))
+        await eventually(query, 2)
+        await query.batch()
+        await client.remove_reader("spark")
+        await client.open_reader("spark", "*")
+        with pytest.raises(
+            DataLoss, match=r"site a: positions from 3 on .* removed and made again"
+        ):
+            await query.batch()
+        await query.stop()
+        reckless = Query(stream(**local(sites, sites="a", failOnDataLoss="false")), query.start)
+        assert await reckless.batch() == []
+        await client.remove_reader("spark")
+        await client.open_reader("spark", "*")
+        assert (await reckless.batch())[0] == ("a", 1, "")
+        await send(client, "a3")
+        assert ("a", 3, "a3") in await eventually(reckless, 2)
+        await reckless.stop()
+
+
+@in_loop
+async def test_a_query_that_goes_on_with_more_groups_than_its_reader_has_is_refused(
+    tmp_path: Path,
+) -> None:
+    """The reader would give none of their messages, and the query would pass them over."""
+    async with served(tmp_path, GROUPS) as sites, sites.connect("a") as client:
+        await send(client, "a1", "b1")
+        before = Query(stream(**local(sites, sites="a", subscribe="alpha")))
+        await eventually(before, 1)
+        await before.stop()
+        await send(client, "b2", "a2")
+        for groups in ("beta", "alpha,beta", "*"):
+            wrong = Query(stream(**local(sites, sites="a", subscribe=groups)), before.start)
+            with pytest.raises(
+                ConfigError, match=r"subscribe: reader 'spark' of site a .* alpha al"
+            ):
+                await wrong.batch()
+            await wrong.stop()
+        await client.open_reader("all", "*")
+        options = local(sites, sites="a", subscribe="beta", readerName="all")
+        fewer = Query(stream(**options), before.start)
+        assert await eventually(fewer, 1) == [("a", 3, "b2")]
+        await fewer.stop()
+
+
+@in_loop
+async def test_what_was_shed_is_told_to_a_batch_and_read_by_a_query(tmp_path: Path) -> None:
+    groups = {"alpha": ["a"], "beta": ["a"]}
+    limits = {"unread_messages": 3}
+    async with (
+        served(tmp_path, groups, limits=limits, slow_member="shed") as sites,
+        sites.connect("a") as client,
+    ):
+        await send(client, *(f"a{n}" for n in range(1, 9)))
+        await all_settled(client)
+        query = Query(stream(**local(sites, sites="a")))
+        assert [text for *_, text in await eventually(query, 8)] == [f"a{n}" for n in range(1, 9)]
+        await query.stop()
+        reader = BatchReader(source_options(local(sites, sites="a", subscribe="beta")))
+        assert await asyncio.to_thread(lambda: rows_of(reader, reader.partitions())) == []
+        reader = BatchReader(source_options(local(sites, sites="a")))
+        with pytest.raises(DataLoss, match=r"positions 4 to 4 cannot be read: they were shed"):
+            await asyncio.to_thread(lambda: rows_of(reader, reader.partitions()))
+        options = local(sites, sites="a", failOnDataLoss="false")
+        reader = BatchReader(source_options(options))
+        found = await asyncio.to_thread(lambda: rows_of(reader, reader.partitions()))
+        assert [row["position"] for row in found] == list(range(1, 9))
+        assert {row["kind"] for row in found[3:]} == {"gap"}
 
 
 @in_loop

@@ -68,7 +68,7 @@ def test_ranges_have_every_position_once() -> None:
         PositionRange("a", 8, 11),
         PositionRange("a", 11, 12),
     ]
-    assert spans({}, {"c": Offset(1, 2)}, None) == [PositionRange("c", 0, 2)]
+    assert spans({}, {"c": Offset(1, 2)}, None) == [PositionRange("c", 0, 2, joins=True)]
 
 
 def test_an_end_below_the_start_means_that_positions_began_anew() -> None:

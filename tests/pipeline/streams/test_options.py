@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.streams.format import OrdercastFormat
 from ordercast.pipeline.streams.offsets import Offset
 from ordercast.pipeline.streams.options import query_options, sink_options, source_options
+from ordercast.pipeline.streams.source import BatchReader
 
 
 def test_names_are_taken_in_any_case_and_a_path_is_a_history() -> None:
@@ -58,8 +61,11 @@ def test_a_mistake_in_an_option_of_the_source_is_one_line(
 
 
 def test_a_stream_has_no_end() -> None:
-    with pytest.raises(ConfigError, match=r"endingOffsets: is for spark\.read"):
-        query_options({"history": "h", "endingoffsets": "latest"})
+    given = {"history": "h", "endingoffsets": "latest"}
+    for begin in (query_options, lambda told: OrdercastFormat(told).streamReader(StructType())):
+        with pytest.raises(ConfigError, match=r"endingOffsets: is for spark\.read"):
+            begin(given)
+    assert isinstance(OrdercastFormat(given).reader(StructType()), BatchReader)
     assert query_options({"history": "h"}) == source_options({"history": "h"})
 
 

@@ -4,9 +4,11 @@ import asyncio
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from pyspark import TaskContext
+from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
 from ordercast import Delivery, TooLarge, UnknownGroup, whole_files
@@ -328,6 +330,27 @@ def test_a_name_that_is_given_counts_as_one_that_others_may_have_used(
     for options in (given, {**given, "producer": "spark-1"}):
         SinkWriter(sink_options(options), _struct("payload binary")).commit([staged], 0)
     assert told == [("spark-1", False, "1"), ("spark-1", True, "1")]
+
+
+def test_a_task_tells_the_commit_of_which_query_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Context:
+        told: ClassVar = {"sql.streaming.queryId": "q2", "streaming.sql.batchId": "0"}
+
+        def getLocalProperty(self, name: str) -> str | None:  # noqa: N802
+            return self.told.get(name)
+
+        def partitionId(self) -> int:  # noqa: N802
+            return 0
+
+    monkeypatch.setattr(TaskContext, "get", Context)
+    Staging(tmp_path).claim("mine", "q1")
+    given = {"nodes": "c.toml", "stagingLocation": str(tmp_path), "producer": "mine"}
+    writer = SinkWriter(sink_options({**given, "group": "alpha"}), _struct("payload binary"))
+    staged = writer.write(iter([Row(payload=b"x")]))
+    with pytest.raises(ConfigError, match="belongs to query q1, and this is query q2"):
+        writer.commit([staged], 0)
 
 
 def test_rows_without_a_group_or_a_payload_are_refused() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ordercast import local_cluster
 from ordercast.model.errors import ConfigError
+from ordercast.pipeline.streams.feed import DataLoss
 from ordercast.pipeline.streams.options import source_options
 from ordercast.pipeline.streams.source import BatchReader, QueryReader
 from support.harness.loops import in_loop
@@ -51,3 +52,79 @@ async def test_stores_of_running_sites_have_what_was_delivered(tmp_path: Path) -
     ]  # fmt: skip
     with pytest.raises(ConfigError, match=r"sites: .* has no store of 'c'"):
         read(tmp_path, sites="c")
+
+
+def query(folder: Path, **options: str) -> QueryReader:
+    return QueryReader(source_options({"store": str(folder), **options}))
+
+
+def batch(reader: QueryReader, start: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Where a batch ends, and the kinds and positions of its rows."""
+    end = reader.latestOffset(start, None)
+    rows = [
+        (row["kind"], row["position"])
+        for part in reader.partitions(start, end)
+        for found in reader.read(part)
+        for row in found.to_pylist()
+    ]
+    return end, rows
+
+
+async def send(folder: Path, count: int, size: int = 1, *, done: bool = False) -> None:
+    options: dict[str, Any] = {"durability": "os", "deliver": "safe"}
+    async with local_cluster({"alpha": ["a"]}, dir=folder, **options) as cluster:
+        for _ in range(count):
+            await (await cluster["a"].multicast("alpha", bytes(size))).stable()
+        if done:
+            await cluster["a"].confirm((await cluster["a"].status())["position"])
+
+
+@in_loop
+async def test_a_store_that_is_older_than_the_query_or_another_one_is_a_loss_of_data(
+    tmp_path: Path,
+) -> None:
+    """As after `restore`: later positions are given to other messages."""
+    file = tmp_path / "a.db"
+    await send(tmp_path, 2)
+    copy = file.read_bytes()
+    await send(tmp_path, 3)
+    reader, reckless = query(tmp_path), query(tmp_path, failOnDataLoss="false")
+    end, rows = batch(reader, reader.initialOffset())
+    assert rows == [("delivery", n) for n in range(1, 6)]
+    assert batch(reckless, end) == (end, [])
+    file.write_bytes(copy)
+    for each in (reader, query(tmp_path)):
+        with pytest.raises(DataLoss, match=r"site a: positions from 6 on .* log ends at 2: it is"):
+            batch(each, end)
+    anew, rows = batch(query(tmp_path, failOnDataLoss="false"), end)
+    assert rows == [("gap", 1), ("delivery", 1), ("delivery", 2)]
+    assert batch(query(tmp_path), anew) == (anew, [])
+    file.unlink()
+    await send(tmp_path, 7)
+    with pytest.raises(
+        DataLoss, match=r"site a: positions from 6 on .* another store than the one"
+    ):
+        batch(reader, end)
+    anew, rows = batch(reckless, end)
+    assert rows == [("gap", 1), *(("delivery", n) for n in range(1, anew["a"][1] + 1))]
+    _, rows = batch(reckless, anew)
+    assert rows == [("delivery", n) for n in range(anew["a"][1] + 1, 8)]
+
+
+@in_loop
+async def test_a_query_that_began_before_the_first_message_is_told_what_is_gone(
+    tmp_path: Path,
+) -> None:
+    await send(tmp_path, 0)
+    start = query(tmp_path).initialOffset()
+    assert start == {"a": [1, 0]}
+    while query(tmp_path).initialOffset()["a"][1] <= 0:
+        await send(tmp_path, 50, 10_000, done=True)
+    with pytest.raises(DataLoss, match=r"site a: positions 1 to \d+ cannot be read: they are"):
+        batch(query(tmp_path), start)
+    reader = query(tmp_path)
+    (part,) = reader.partitions(start, query(tmp_path).latestOffset())
+    with pytest.raises(DataLoss, match=r"site a: positions 1 to \d+ cannot be read: they are"):
+        list(reader.read(part))
+    _, rows = batch(query(tmp_path, failOnDataLoss="false"), start)
+    assert rows[0] == ("gap", 1)

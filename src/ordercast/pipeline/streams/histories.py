@@ -113,20 +113,24 @@ class HistoryFeed:
         for site in self._sites(contents):
             rows = [each for _, each in contents.of(site)]
             end = contents.end(site)
-            begin = start.get(site, Offset(1, 0))
+            found[site] = end
+            begin = start.get(site)
             rollbacks = contents.rollbacks.get(site, Rollbacks())
-            if rollbacks.annul(begin) and self._options.rollbacks:
-                found[site] = end
-            elif rollbacks.annul(begin):
-                if self._options.fail_on_data_loss:
-                    raise lost(site, begin.position, 0, "they were taken back by a rollback")
+            if begin is None or (rollbacks.annul(begin) and self._options.rollbacks):
+                continue
+            first = min(each.first for each in rows)
+            error = None
+            if rollbacks.annul(begin):
+                error = lost(site, begin.position, 0, "they were taken back by a rollback")
                 found[site] = Offset(end.attempt, min(end.position, begin.position - 1))
-            elif 0 < begin.position < (first := min(each.first for each in rows)) - 1:
-                if self._options.fail_on_data_loss:
-                    raise lost(site, begin.position + 1, first - 1, "the history begins above them")
-                found[site] = max(end, begin, key=lambda each: each.position)
-            else:
-                found[site] = max(end, begin, key=lambda each: each.position)
+            elif begin.position < first - 1:
+                why = "the history begins above them"
+                error = lost(site, begin.position + 1, first - 1, why)
+            elif end.position < begin.position:
+                why = f"the history ends at {end.position}: it is another one"
+                error = lost(site, begin.position + 1, 0, why)
+            if error is not None and self._options.fail_on_data_loss:
+                raise error
         return found
 
     def rollbacks(self) -> Mapping[Site, Rollbacks]:
@@ -280,7 +284,7 @@ def read_history_span(
 
 def _gaps(options: SourceOptions, span: PositionRange, rows: list[SiteRows]) -> Iterator[Any]:
     first = min((each.first for each in rows), default=span.last + 1)
-    if not span.anew and (first <= span.after + 1 or not span.after):
+    if not span.anew and (first <= span.after + 1 or span.joins):
         return
     begins = span.after + 1
     if not span.anew and options.fail_on_data_loss:

@@ -39,6 +39,8 @@ from ordercast.pipeline.streams.rollbacks import Rollbacks
 _log = logging.getLogger("ordercast.pipeline")
 _ASK_S = 5.0  # for a daemon to answer a question of the driver; then the site counts as away
 
+_FORGOTTEN = "they are no longer kept"
+
 T = TypeVar("T")
 
 
@@ -74,6 +76,7 @@ class NodesFeed:
         self._doors: dict[Site, Door] = {}
         self._away: set[Site] = set()
         self._rolled: dict[Site, Rollbacks] = {}
+        self._made: dict[Site, int] = {}  # when the readers were made that this program has seen
 
     # --- on the driver ----------------------------------------------------------------------------
 
@@ -212,19 +215,47 @@ class NodesFeed:
             if in_query:  # a site that is new to the query
                 await self._reader_at(client)
             return end
-        taken_back = rolled.annul(start)
-        if options.reader in status["readers"] and taken_back and options.rollbacks:
-            return end
-        if options.reader in status["readers"] and not taken_back:
-            return end if end.position > start.position else start
-        why = f"its reader {options.reader!r} is gone, as with a lost store"
-        if taken_back:
-            why = "they were taken back"
+        self._require_groups_of_reader(site, status)
+        why = self._lost(site, start, status)
+        if why is None:
+            taken_back = rolled.annul(start)
+            return end if taken_back or end.position > start.position else start
         if options.fail_on_data_loss:
             raise lost(site, start.position + 1, 0, why)
         await self._reader_at(client)
+        self._made.pop(site, None)
         # An end below the start says that positions began anew.
         return Offset(end.attempt, min(end.position, max(0, start.position - 1)))
+
+    def _require_groups_of_reader(self, site: Site, status: Mapping[str, Any]) -> None:
+        """A reader gives no other groups than those that it was made for."""
+        options = self._options
+        told = status["readers"].get(options.reader, {"groups": "*"})["groups"]
+        if told == "*" or set(options.groups or ("*",)) <= set(told):
+            return
+        raise ConfigError(
+            f"subscribe: reader {options.reader!r} of site {site} was made for {', '.join(told)}"
+            " alone: subscribe to no others, or begin a query with a new readerName and checkpoint"
+        )
+
+    def _lost(self, site: Site, start: Offset, status: Mapping[str, Any]) -> str | None:
+        """Why the site cannot go on behind `start`. None: it can, perhaps later."""
+        name = self._options.reader
+        if self._rolled[site].annul(start):
+            if name in status["readers"] and self._options.rollbacks:
+                return None
+            return "they were taken back"
+        if name not in status["readers"]:
+            return f"its reader {name!r} is gone, as with a lost store"
+        made = status["readers"][name]["created_ns"]
+        if self._made.setdefault(site, made) != made:
+            return f"its reader {name!r} was removed and made again, perhaps in another store"
+        # A site that is in an epoch has all that was settled, from its start on. While a rollback
+        # is being stored, the log is shorter than what was delivered.
+        last = max(int(status["logged"]), int(status["position"]))
+        if status["epoch"] and last < start.position:
+            return f"its log ends at {last}, as with an older copy of the store"
+        return None
 
     async def _confirm(self, offsets: Mapping[Site, Offset]) -> None:
         await self._enter()
@@ -291,7 +322,7 @@ class _Range:
         if self._batches is None:
             self._rows.add_rollbacks(span)
             if span.anew:
-                self._gap(span.after + 1, 0)
+                self._gap(span.after + 1, 0, "positions began anew")
             if await self._until() <= span.after:
                 return False
             self._open()
@@ -305,8 +336,8 @@ class _Range:
                 continue
             if self._is_later(batch):
                 return False
-            if isinstance(batch, GapBatch) and not batch.group:
-                self._gap(batch.position, min(batch.last, self._last))
+            if isinstance(batch, GapBatch):
+                await self._missing(batch)
             elif isinstance(batch, DeliveredBatch) and self._wants(batch):
                 self._rows.add(batch, self._at, self._last)
                 self._at = min(batch.last, self._last)
@@ -331,7 +362,7 @@ class _Range:
         reader = self._options.reader if self._named else None
         self._batches = self._client.read_batches(self._at + 1, self._last, reader=reader)
 
-    def _wants(self, batch: DeliveredBatch) -> bool:
+    def _wants(self, batch: DeliveredBatch | GapBatch) -> bool:
         return self._groups is None or not self._groups.isdisjoint(batch.audience)
 
     async def _forgotten(self, error: Forgotten) -> None:
@@ -340,18 +371,26 @@ class _Range:
             raise error
         first, last = self._at + 1, self._last
         self._at = await _first_kept(self._client, first, last) - 1
-        self._gap(first, self._at)
+        self._gap(first, self._at, _FORGOTTEN)
         if self._at < last:
             self._open()
         else:
             self._batches = _nothing()
 
-    def _gap(self, first: int, last: int) -> None:
-        """Position 0 as a start means the first that is kept."""
-        if first == 1 and last:
+    async def _missing(self, gap: GapBatch) -> None:
+        """A reader that is new was made behind what was gone before."""
+        first, last = max(gap.position, self._span.after + 1), min(gap.last, self._last)
+        if gap.group and not self._wants(gap):
             return
+        if self._named and (self._span.joins or self._span.anew):
+            readers = (await self._client.status())["readers"]
+            first = max(first, int(readers[self._options.reader]["confirmed"]) + 1)
+        if first <= last:
+            why = "they were shed for the site's application" if gap.group else _FORGOTTEN
+            self._gap(first, last, why)
+
+    def _gap(self, first: int, last: int, why: str) -> None:
         if self._options.fail_on_data_loss:
-            why = "they are no longer kept" if last else "positions began anew"
             raise lost(self._span.site, first, last, why)
         self._rows.add_gap(first, last)
 

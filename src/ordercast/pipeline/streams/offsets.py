@@ -31,7 +31,8 @@ class PositionRange(NamedTuple):
     """What one task reads: the positions after `after`, up to `last`. `anew`: the positions of the
     site began anew since `after`, so all positions up to `last` are read. Where rollbacks are told,
     `attempt` is the highest attempt that counts; the rollbacks in `told` come first, and `read` is
-    how far the query had read before them."""
+    how far the query had read before them. `joins`: the site is new to the query, so nothing is
+    lost below the first position that is kept."""
 
     site: Site
     after: int
@@ -40,6 +41,7 @@ class PositionRange(NamedTuple):
     attempt: int = 1
     told: tuple[Offset, ...] = ()
     read: int = 0
+    joins: bool = False
 
 
 def offsets_from(told: object, what: str) -> Offsets:
@@ -95,13 +97,16 @@ def spans(start: Offsets, end: Offsets, most: int | None) -> list[PositionRange]
     """The ranges between two offsets, by site. `most`: positions of one range."""
     found = []
     for site, to in sorted(end.items()):
-        anew = site in start and to.position < start[site].position
+        joins = site not in start
+        anew = not joins and to.position < start[site].position
         after = _after(start, site, to)
         step = most or max(1, to.position - after)
         if anew and to.position == 0:
             found.append(PositionRange(site, 0, 0, True, to.attempt))
         found += [
-            PositionRange(site, at, min(at + step, to.position), anew and at == after, to.attempt)
+            PositionRange(
+                site, at, min(at + step, to.position), anew and at == after, to.attempt, joins=joins
+            )
             for at in range(after, to.position, step)
         ]
     return found

@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from ordercast.model.errors import ConfigError
-from ordercast.model.groups import Site
 from ordercast.model.names import nearest
 from ordercast.pipeline.streams.feed import SiteFeed
 from ordercast.pipeline.streams.histories import HistoryFeed, HistoryPart, read_history_span
@@ -113,7 +112,8 @@ def ending_at(feed: SiteFeed, options: SourceOptions, first: Offsets) -> Offsets
 
 
 def _chosen(feed: SiteFeed, wanted: str | Offsets, first: Offsets, option: str) -> Offsets:
-    """Offsets as an option names them. `first`: where JSON names no offset for a site."""
+    """Offsets as an option names them. `first`: where JSON names no offset for a site, or 0. In a
+    query 0 says that nothing was gone when it began."""
     if wanted == EARLIEST:
         return first
     if wanted == LATEST:
@@ -122,7 +122,8 @@ def _chosen(feed: SiteFeed, wanted: str | Offsets, first: Offsets, option: str) 
     for site in wanted:
         if site not in first:
             raise ConfigError(f"{option}: {site!r} is none of the sites{nearest(site, first)}")
-    return {site: wanted.get(site, offset) for site, offset in first.items()}
+    named = {site: offset for site, offset in wanted.items() if offset.position}
+    return {site: named.get(site, offset) for site, offset in first.items()}
 
 
 class BatchReader(DataSourceReader):
@@ -162,6 +163,7 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._feed: SiteFeed | None = None
         self._begun: Offsets | None = None  # where a new query begins, if that is asked for late
         self._told: Offsets | None = None  # the end that was told last, where Spark has no limits
+        self._seen: Offsets | None = None  # how far the sites were when they were last asked
         self._target: Offsets | None = None  # of a query that reads what is there, and ends
         self._done: Offsets | None = None  # the end of the last batch that is done
 
@@ -196,9 +198,16 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._latest(read or {})
         if most is not None and begin is not None:
             told = _told(self.feed, self.options, begin, end)
-            end = limited(gone_back(begin, told), end, most)
+            end = limited(self._with_joining(gone_back(begin, told), end), end, most)
         self._told = end
         return as_json(end)
+
+    def _with_joining(self, begin: Offsets, end: Offsets) -> Offsets:
+        """Where sites begin that are new to the query: a limit counts only what is kept."""
+        if end.keys() <= begin.keys():
+            return begin
+        first = self.feed.first()
+        return {**{site: first[site] for site in end if site in first}, **begin}
 
     def _unread(self) -> Offsets | None:
         """Where the query begins, if it is surely new: Spark asks for that after the first end."""
@@ -208,14 +217,20 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._begun
 
     def _latest(self, begin: Offsets) -> Offsets:
-        end = self.feed.latest(begin)
-        if self._target is None:
+        """A site that has come since the target was told joins a later query."""
+        self._seen = end = self.feed.latest(begin)
+        target = self._target
+        if target is None:
             return end
-        return {site: self._until_target(site, begin, to) for site, to in end.items()}
+        return {
+            site: self._until_target(begin.get(site, BEGINNING), target.get(site), to)
+            for site, to in end.items()
+            if site in begin or site in target
+        }
 
-    def _until_target(self, site: Site, begin: Offsets, to: Offset) -> Offset:
-        start = begin.get(site, BEGINNING)
-        target = (self._target or {}).get(site, start)
+    def _until_target(self, start: Offset, target: Offset | None, to: Offset) -> Offset:
+        if target is None:
+            target = start
         if to.position < start.position or to.position <= target.position:
             return to
         return max(target, start, key=lambda each: each.position)
@@ -224,7 +239,8 @@ class QueryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self.feed.latest({})
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        return as_json(self.feed.latest(self._done or {}))
+        """Asks nothing in the name of the query: that could hide that a site began anew."""
+        return as_json(self.feed.latest({}) if self._seen is None else self._seen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begin, to = offsets_from(start, "offset"), offsets_from(end, "offset")

@@ -7,7 +7,7 @@ to it. Where rollbacks are told, all deliveries are read.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ordercast.model.errors import ConfigError, Forgotten
 from ordercast.model.groups import Site
@@ -22,17 +22,28 @@ from ordercast.pipeline.streams.options import SourceOptions
 from ordercast.pipeline.streams.rollbacks import Rollbacks
 
 
+class _Extent(NamedTuple):
+    """The first and the last position in a site's log, when the store was made, and how far it
+    can be read."""
+
+    first: int
+    logged: int
+    made: int
+    end: Offset
+
+
 class StoresFeed:
     def __init__(self, options: SourceOptions) -> None:
         assert options.store is not None
         self._folder = options.store
         self._options = options
+        self._made: dict[Site, int] = {}
 
     def first(self) -> Offsets:
         looked, rollbacks = self._looked(), self.rollbacks()
         return {
-            site: Offset(rollbacks[site].attempt_at(first - 1), first - 1)
-            for site, (first, _) in looked.items()
+            site: Offset(rollbacks[site].attempt_at(store.first - 1), store.first - 1)
+            for site, store in looked.items()
         }
 
     def unread(self) -> None:
@@ -40,16 +51,30 @@ class StoresFeed:
 
     def latest(self, start: Offsets) -> Offsets:
         found = dict(start)
-        for site, (first, end) in self._looked().items():
-            begin = start.get(site)
-            if begin is None:
+        for site, store in self._looked().items():
+            begin, end = start.get(site), store.end
+            back = begin is not None and self._options.rollbacks and end.attempt > begin.attempt
+            if begin is None or back or end.position >= begin.position:
                 found[site] = end
+            if begin is None or back:
                 continue
-            if 0 < begin.position < first - 1 and self._options.fail_on_data_loss:
-                raise lost(site, begin.position + 1, first - 1, "they are no longer kept")
-            back = self._options.rollbacks and end.attempt > begin.attempt
-            found[site] = end if back else max(end, begin, key=lambda each: each.position)
+            if begin.position < store.first - 1 and self._options.fail_on_data_loss:
+                raise lost(site, begin.position + 1, store.first - 1, "they are no longer kept")
+            why = self._replaced(site, begin, store)
+            if why is not None:
+                if self._options.fail_on_data_loss:
+                    raise lost(site, begin.position + 1, 0, why)
+                self._made[site] = store.made
+                found[site] = Offset(end.attempt, min(end.position, max(0, begin.position - 1)))
         return found
+
+    def _replaced(self, site: Site, begin: Offset, store: "_Extent") -> str | None:
+        """Why positions of the site began anew. None: they did not, as far as can be known."""
+        if self._made.setdefault(site, store.made) != store.made:
+            return "it is another store than the one that was read before"
+        if store.logged < begin.position:  # whatever was delivered stays in the log
+            return f"the log ends at {store.logged}: it is another store, or an older copy"
+        return None
 
     def rollbacks(self) -> Mapping[Site, Rollbacks]:
         return {
@@ -63,8 +88,7 @@ class StoresFeed:
 
     def close(self) -> None: ...
 
-    def _looked(self) -> dict[Site, tuple[int, Offset]]:
-        """Of each site the first position, and how far it can be read."""
+    def _looked(self) -> dict[Site, "_Extent"]:
         found = sources(self._folder)
         try:
             known = {source.site: source for source in found}
@@ -73,7 +97,12 @@ class StoresFeed:
                     hint = nearest(site, known)
                     raise ConfigError(f"sites: {self._folder} has no store of {site!r}{hint}")
             return {
-                site: (source.log.first_position(), _end(source, self._options.rollbacks))
+                site: _Extent(
+                    source.log.first_position(),
+                    source.log.last_position(),
+                    int(source.log.state["created_ns"]),
+                    _end(source, self._options.rollbacks),
+                )
                 for site, source in sorted(known.items())
                 if not self._options.sites or site in self._options.sites
             }
@@ -107,21 +136,25 @@ def read_stores_span(options: SourceOptions, span: PositionRange) -> Iterator[An
     rows = RowsOfBatches(span.site, options.headers)
     groups = None if options.groups is None else set(options.groups)
     rows.add_rollbacks(span)
+    if span.anew:
+        if options.fail_on_data_loss:
+            raise lost(span.site, 1, 0, "positions began anew")
+        rows.add_gap(1, 0)
     path = options.store / f"{span.site}.db"
     # What was taken back since the range was planned is gone; the next batch tells it.
     limit = _rollbacks_in(path).limit(span.attempt) if options.rollbacks else None
     last = span.last if limit is None else min(span.last, limit)
-    reader = LogReader(path)
-    at = span.after
+    reader, at = LogReader(path), span.after
     try:
         while at < last:
             try:
                 batches = reader.read(at + 1, BATCH_ROWS)
             except Forgotten:
                 first = min(reader.first(), last + 1)
-                if at and options.fail_on_data_loss:
-                    raise lost(span.site, at + 1, first - 1, "they are no longer kept") from None
-                if at:
+                if not span.joins:
+                    if options.fail_on_data_loss:
+                        why = "they are no longer kept"
+                        raise lost(span.site, at + 1, first - 1, why) from None
                     rows.add_gap(at + 1, first - 1)
                 at = first - 1
                 continue
