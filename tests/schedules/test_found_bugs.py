@@ -173,7 +173,7 @@ RETURN = (
     ),
     found(
         "who had been absent for too long went again before it heard that it had joined anew",
-        hard(163, chance=139),
+        hard(163, chance=422),
         absence._lapsed,
         " or layout.rejoining.get(site) == layout.absent[site]",
         "",
