@@ -8,7 +8,7 @@ from typing import cast, get_args
 import pytest
 
 from ordercast.core.epochs.grant_edits import why_not_granted
-from ordercast.core.epochs.layout import Layout
+from ordercast.core.epochs.layout import Layout, nowhere
 from ordercast.model.epochs import (
     AddGroup,
     AddProducer,
@@ -28,7 +28,7 @@ from ordercast.model.epochs import (
     UseProtocol,
     Withdraw,
 )
-from ordercast.model.errors import NotGranted
+from ordercast.model.errors import Error, NotGranted
 from ordercast.model.grants import ACTS, ClientSubject, Grants, grant_line
 from ordercast.model.messages import CLIENT_BYTES
 from ordercast.net.admin import frames
@@ -125,6 +125,15 @@ def test_a_request_is_allowed_if_and_only_if_it_is_granted(subject: ClientSubjec
             with pytest.raises(NotGranted, match=f"^{subject} has no grant "):
                 admit(permits, subject, frame)
             assert permits.refused.total() == before + 1, frame
+
+
+def test_a_site_that_is_not_told_its_cluster_yet_refuses_other_sites_for_now_only() -> None:
+    layout = nowhere(["a", "b"])
+    permits = Permits("c", SimpleNamespace(layout=layout), Grants())
+    with pytest.raises(Error, match="has not heard yet who is of the cluster") as found:
+        permits.admit_client(ClientSubject("site", "b"))
+    assert not isinstance(found.value, NotGranted)
+    assert permits.refused["site:b", "connect"] == 1
 
 
 def test_refusals_of_ever_new_subjects_are_all_counted() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from ordercast.core.epochs.layout import Layout
-from ordercast.model.errors import NotGranted
+from ordercast.model.errors import Error, NotGranted
 from ordercast.model.grants import (
     EVERY,
     OBSERVE,
@@ -85,13 +85,15 @@ class Permits:
 
     def admit_client(self, subject: ClientSubject, certificate: str = "") -> None:
         """Raise NotGranted unless the subject may do anything at all, and its certificate, if it
-        has shown one, is good."""
+        has shown one, is good; Error if that is not known yet."""
         layout = self._core.layout
         if certificate in layout.revoked:
             self.count(subject, CONNECT)
             raise NotGranted(f"{subject}: {REVOKED}")
         if subject.kind == SITE and subject.name not in layout.roster:
             self.count(subject, CONNECT)
+            if layout.count < 0:
+                raise Error(f"{subject}: this site has not heard yet who is of the cluster")
             raise NotGranted(f"{subject}: the site is not, or no longer, of this cluster")
         if not self.grants.allows_some(subject):
             self.count(subject, CONNECT)
