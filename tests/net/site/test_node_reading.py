@@ -13,12 +13,14 @@ import pytest
 
 import ordercast
 from ordercast.model.errors import ConfigError, Error, Forgotten
+from ordercast.net.export.history import collect
 from ordercast.net.local import local_cluster
 from ordercast.net.site.node import site_of
+from ordercast.net.site.running_site import RunningSite
 from ordercast.net.store.ledger import Commit
 from ordercast.net.store.rows import state_row
 from ordercast.net.store.writer import Writer
-from support.clusters.sites import GROUPS, is_quiet, read, turns, until
+from support.clusters.sites import GROUPS, is_quiet, read, read_messages, turns, until
 from support.harness.loops import in_loop
 
 ONE = {"alpha": ["a", "b"]}
@@ -532,3 +534,17 @@ async def test_positions_that_are_confirmed_are_forgotten_and_say_so(tmp_path: P
         with pytest.raises(Forgotten, match="position 1 is no longer kept"):
             await anext(b.deliveries(start=1))
         assert sequence(await read(b, 3_000)) == expected(3_001, 6_000)
+
+
+@in_loop
+async def test_a_site_that_is_closed_while_others_talk_to_it_has_noted_what_it_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export at `safe` has what was noted, and a site that ends quietly has delivered all."""
+    monkeypatch.setattr(RunningSite, "quiet", lambda _: False)
+    async with local_cluster(ONE, dir=tmp_path) as cluster:
+        await (await cluster["a"].multicast("alpha", b"last")).stable()
+        for site in "ab":
+            assert [item.payload for item in await read_messages(cluster[site], 1)] == [b"last"]
+    _, history = collect(tmp_path)
+    assert [(row.site, row.position) for row in history.deliveries] == [("a", 1), ("b", 1)]

@@ -345,6 +345,9 @@ class RunningSite:
         self._peers.close()
         await self.transport.close()
         self.store.keep_points(self.points.news())
+        if not self.failed:  # what was delivered since the last commit
+            _, attempt = self.stream.application_at()
+            self.store.write(StoreBox(delivered=self.stream.delivered, after_attempt=attempt))
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
         self.named.close(why)

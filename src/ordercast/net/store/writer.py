@@ -115,7 +115,7 @@ class Writer(threading.Thread):
         self.ledger.take(boxes, commit)
         if values:
             commit.state.extend(state_row(*item) for item in values.items())
-        if not boxes and self.ledger.delivered > self.ledger.delivered_on_disk:
+        if self.ledger.delivered > self.ledger.delivered_on_disk and (commit or not boxes):
             self.ledger.cursor(commit)
         if (commit or self.cleanup.due(boxes)) and not self._commit(commit):
             return False
