@@ -81,6 +81,7 @@ class LocalCluster:
 
     async def _abandon(self) -> None:
         for node in list(self.nodes.values()):
+            site_of(node).note_delivered()
             await site_of(node).abandon()
         self.nodes.clear()
 

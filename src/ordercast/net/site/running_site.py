@@ -304,9 +304,18 @@ class RunningSite:
         except TimeoutError:
             unflushed = self._unflushed(stage)
         finally:
+            self.note_delivered()
             await self.abandon()
         if unflushed is not None:
             raise Error(unflushed)
+
+    def note_delivered(self) -> None:
+        """Before an orderly end: have the store note what was delivered since the last commit. An
+        export at `safe` has no more than is noted, unless the site was quiet at its end."""
+        if self._closed is None:
+            _, attempt = self.stream.application_at()
+            noted = StoreBox(delivered=self.stream.delivered, after_attempt=attempt)
+            self.store.write(noted, None)
 
     async def _rest(self) -> None:
         """Wait a little until this site is quiet: other sites may wait for its last report."""
@@ -345,9 +354,6 @@ class RunningSite:
         self._peers.close()
         await self.transport.close()
         self.store.keep_points(self.points.news())
-        if not self.failed:  # what was delivered since the last commit
-            _, attempt = self.stream.application_at()
-            self.store.write(StoreBox(delivered=self.stream.delivered, after_attempt=attempt))
         await self.store.close(quiet=not self.failed and self.quiet())
         self.stages.close(why)
         self.named.close(why)
